@@ -1,4 +1,4 @@
-"""Linear concept erasers on plain arrays: every fit gives an `AffineErasure` and a certificate."""
+"""Linear concept erasers on plain arrays; every fit gives an `AffineErasure`."""
 
 from countergen_edit.erasers.affine import AffineErasure as AffineErasure
 from countergen_edit.erasers.affine import Gate as Gate

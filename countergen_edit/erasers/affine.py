@@ -2,8 +2,7 @@
 
     π(x) = x - g(x) L R (x - m)        L: [d, k], R: [k, d], m: [d], g(x) in [0, 1]
 
-Orthogonal methods have L = Rᵀ with orthonormal rows of R (CounterGen, section 3.4); LEACE and
-preserving erasure are oblique.
+Orthogonal methods have L = Rᵀ with orthonormal rows (CounterGen, section 3.4); others are oblique.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ Constants = tuple[Tensor, Tensor, Tensor]
 
 
 def freeze(owner: object, kind: str, **axes: int) -> None:
-    """Make attributes of a frozen dataclass float64 and read-only.
-
-    Raises a `UserError` for NaN or infinity, or another number of axes than given.
-    """
+    """Store attributes as read-only float64; `UserError` unless finite and of as many axes."""
     for name, ndim in axes.items():
         value = np.array(getattr(owner, name), dtype=np.float64)
         if value.ndim != ndim or not np.isfinite(value).all():
@@ -42,7 +38,7 @@ def freeze(owner: object, kind: str, **axes: int) -> None:
 class Gate:
     """The gate g(x) = min(1, max(0, weight · x + bias)) over the last axis; float64, read-only.
 
-    Raises a `UserError` if a value is not finite, or the weight is not a vector.
+    `UserError` if a value is not finite, or the weight is not a vector.
 
     >>> Gate(np.array([1.0, 0.0]), 0.5)(np.array([[0.25, 9.0], [2.0, 9.0], [-2.0, 9.0]]))
     array([0.75, 1.  , 0.  ])
@@ -56,7 +52,7 @@ class Gate:
         object.__setattr__(self, "bias", float(self.bias))
 
     def __call__(self, x: Any) -> Any:
-        """Return g at each row of an array or tensor `[..., d]`, in the dtype of `x`."""
+        """g at each row of an array or tensor `[..., d]`, in its dtype."""
         if isinstance(x, Tensor):
             weight = torch.tensor(self.weight, dtype=x.dtype, device=x.device)
             bias = torch.tensor(self.bias, dtype=x.dtype, device=x.device)
@@ -68,8 +64,7 @@ class Gate:
 class AffineErasure:
     """The affine map `x - left · right · (x - mean)` over the last axis; float64, read-only.
 
-    `mean` is the fixed point; `gate` scales the change of each row, None changes all rows fully.
-    Raises a `UserError` if the shapes do not fit together or a value is not finite.
+    `mean` is the fixed point; `gate` scales the change of each row. `UserError` for unfit shapes.
 
     >>> x = np.array([[3.0, 1.0], [5.0, 1.0]])
     >>> AffineErasure(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([4.0, 0.0]))(x)
@@ -94,7 +89,7 @@ class AffineErasure:
     def orthogonal(
         cls, directions: Float[np.ndarray, "k d"], mean: Float[np.ndarray, " d"]
     ) -> AffineErasure:
-        """Mean ablation of the span of `directions`, which must be orthonormal rows."""
+        """Mean ablation of the span of orthonormal rows."""
         return cls(directions.T, directions, mean)
 
     @property
@@ -119,7 +114,7 @@ class AffineErasure:
     def __call__(self, x: Any) -> Any:
         """Erase an array or torch tensor of shape `[..., d]`, in its dtype and on its device.
 
-        Computes in float32 at least; integers become float64. Raises a `UserError` for another d.
+        Computes in float32 at least; integers become float64. `UserError` for another d.
         """
         x = x if isinstance(x, Tensor) else np.asarray(x)
         if not x.ndim or x.shape[-1] != self.d:
@@ -141,7 +136,7 @@ class AffineErasure:
 
 
 def constants(erasure: Any, like: Tensor) -> Constants:
-    """`left`, `right` and `offset` of a map, with the dtype and on the device of a tensor."""
+    """`left`, `right` and `offset` of a map in the dtype and on the device of `like`."""
     # Row by row, as in files: another memory layout is rounded differently.
     left, right, offset = (
         torch.tensor(np.ascontiguousarray(a), device=like.device, dtype=like.dtype)
@@ -162,8 +157,7 @@ def erase_tensor(
 def randomly_rotated(erasure: AffineErasure, rng: np.random.Generator) -> AffineErasure:
     """Rotate an erasure at random: L → Q L and R → R Qᵀ for a uniform orthogonal Q.
 
-    Singular values of L R, the product R L, mean and gate stay. Only the image under Q of the span
-    of L and Rᵀ is drawn: at most 2 k uniform orthonormal directions.
+    Only the image under Q of the span of L and Rᵀ is drawn: at most 2 k orthonormal directions.
 
     >>> map = AffineErasure(np.eye(4)[:, :1], np.array([[1.0, 2.0, 0.0, 0.0]]), np.zeros(4))
     >>> other = randomly_rotated(map, np.random.default_rng(0))
@@ -173,5 +167,4 @@ def randomly_rotated(erasure: AffineErasure, rng: np.random.Generator) -> Affine
     basis, _ = np.linalg.qr(np.hstack([erasure.left, erasure.right.T]))
     frame, _ = np.linalg.qr(rng.normal(size=basis.shape))
     left = frame @ (basis.T @ erasure.left)
-    right = (erasure.right @ basis) @ frame.T
-    return replace(erasure, left=left, right=right)
+    return replace(erasure, left=left, right=(erasure.right @ basis) @ frame.T)

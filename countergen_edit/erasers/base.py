@@ -33,15 +33,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
       person and the family of templates;
     - `keep`: whether the group difference is to stay;
     - `background`: rows `[m, d]` of other text, without a class.
-
-    Attributes
-    ----------
-    erasure_ : AffineErasure
-    classes_ : array
-        Sorted labels.
-    rank_ : int
-        Number of erased dimensions.
-    n_features_in_ : int
     """
 
     row_ids_: tuple[str, ...] = ()
@@ -55,19 +46,21 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     refit_in_folds: ClassVar[bool] = True
     """Whether a certificate refits it in each fold; False for slow erasers."""
     trains_weights: ClassVar[bool] = False
-    """Whether it updates weights through the model, instead of mapping activations."""
+    """Whether it updates weights instead of mapping activations."""
     folds: ClassVar[bool] = True
     """Whether its edits can be weights of the unedited architecture."""
 
     erasure_: AffineErasure
     classes_: np.ndarray
+    """Sorted labels."""
     rank_: int
+    """Number of erased dimensions."""
     n_features_in_: int
 
     def check(self) -> None:
         """Raise a `UserError` for settings that the annotations of `__init__` do not allow."""
-        name = type(self).__name__
-        require_arguments(type(self), self.get_params(deep=False), f"eraser {name}")
+        cls = type(self)
+        require_arguments(cls, self.get_params(deep=False), f"eraser {cls.__name__}")
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[n, d]` and their classes `y` `[n]`."""
@@ -100,23 +93,28 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.rank_ = erasure.rank
         self.classes_ = classes
 
+    def _store_orthogonal(self, directions: np.ndarray, rows: LabelledRows) -> None:
+        """Store the erasure of orthonormal rows, with the balanced mean."""
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+
 
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
     """Fit a clone of an eraser to rows `X` `[n, d]` and their classes `y` `[n]`.
 
-    Raises a `UserError` if its `fit` does not return the eraser, or stores no map of width d.
+    `UserError` if its `fit` does not return the eraser, or stores no map of width d.
     """
-    own: BaseEraser = clone(eraser)
-    name, fitted = type(eraser).__name__, own.fit(X, y, **metadata)
-    if fitted is not own:
-        raise UserError(f"{name}.fit returned {fitted!r:.40}: end it with `return self`")
-    erasure = getattr(own, "erasure_", None)
+    name = type(eraser).__name__
+    fitted: BaseEraser = clone(eraser)
+    returned = fitted.fit(X, y, **metadata)
+    if returned is not fitted:
+        raise UserError(f"{name}.fit returned {returned!r:.40}: end it with `return self`")
+    erasure = getattr(fitted, "erasure_", None)
     if not isinstance(erasure, AffineErasure) or erasure.d != np.shape(X)[1]:
         raise UserError(
             f"{name}.fit stored no map of width {np.shape(X)[1]}, as X has: call "
             "self._store(AffineErasure(left, right, mean), np.unique(y)) before it returns"
         )
-    return own
+    return fitted
 
 
 ERASERS: Registry[type[BaseEraser]] = Registry(
@@ -143,7 +141,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
 def make_eraser(name: str, **params: Any) -> BaseEraser:
     """Make the eraser registered under `name`, unfitted.
 
-    Raises a `UserError` for an unknown eraser or parameter, with the nearest name.
+    `UserError` for an unknown eraser or parameter, with the nearest name.
 
     >>> make_eraser("inlp", rank=4)
     INLP(rank=4)
@@ -160,5 +158,5 @@ def fit_metadata(eraser: BaseEraser, offered: Mapping[str, Any]) -> dict[str, An
     >>> fit_metadata(SentenceDebias(), offered)
     {'pairs': [0, 0, 1, 1]}
     """
-    taken = signature(eraser.fit).parameters
-    return {name: value for name, value in offered.items() if name in taken}
+    parameters = signature(eraser.fit).parameters
+    return {name: value for name, value in offered.items() if name in parameters}

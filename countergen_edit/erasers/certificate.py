@@ -7,7 +7,7 @@ is checked on the given rows only; probe accuracies are held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -89,20 +89,17 @@ def certify(
 ) -> Certificate:
     """Measure an erasure on labelled rows.
 
-    An eraser is refitted in each fold. A bare `AffineErasure` is not: means that coincide over all
-    rows lie on opposite sides in a fold and in the rest, and accuracies fall below chance.
+    An eraser is refitted in each fold if `fit_params` has the ids per row that it was fitted
+    with. A bare `AffineErasure` is not: means that coincide over all rows lie on opposite sides in
+    a fold and in the rest, and accuracies fall below chance.
 
-    The guarantee is about `X` `[n, d]`, the rows that the eraser was fitted on, of classes `z`.
-    Rows of one id in `groups` `[n]` (pair, name, template) are never split between folds.
-    `fit_params` are metadata of `fit`; an eraser that was fitted with ids per row is refitted only
-    with them. Rows not in `probed` `[n]` only serve to refit. `random_state` seeds folds and
-    subsamples.
-
-    Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
+    The guarantee is about `X` `[n, d]`, the rows of the fit, of classes `z`. Rows of one id in
+    `groups` `[n]` stay in one fold; rows not in `probed` `[n]` only serve to refit.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = labelled_rows(X, z)
-    n, params = len(whole.X), fit_params or {}
+    n = len(whole.X)
+    params = fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else labelled_rows(whole.X[mask], whole.classes[whole.codes[mask]])
     erased = replace(rows, X=erasure(rows.X))
@@ -111,34 +108,34 @@ def certify(
     gap = float(cdist(erased.class_means, erased.class_means).max()) / max(spread, 1e-300)
     entropy = label_entropy(rows)
     loss = min(fit_probe(erased, tol=1e-4).loss, entropy)
-    guaranteed = gap <= COINCIDE and entropy - loss <= LOSS_GAP
+    gain = entropy - loss
+    guaranteed = gap <= COINCIDE and gain <= LOSS_GAP
     before, after = float(rows.X.var(axis=0).sum()), float(erased.X.var(axis=0).sum())
     ids = np.arange(n) if groups is None else read_per_row(groups, "groups", n)
     _, ids = np.unique(ids, return_inverse=True)
     refits = getattr(eraser, "refit_in_folds", False) and {*eraser.row_ids_} <= {*params}
 
-    def measured(train: Rows, test: Rows) -> tuple[Rows, int, Hits]:
-        here = erasure
+    def measure(train: Rows, test: Rows) -> tuple[Rows, int, Hits]:
+        of_fold = erasure
         if refits:
             fitted = train
             if "pairs" in params:  # without those of which the fold holds one side
                 pairs = np.asarray(params["pairs"])
                 fitted = train[~np.isin(pairs[train], pairs[test])]
-            given = {name: _of_rows(value, fitted, n) for name, value in params.items()}
-            here = clone(eraser).fit(whole.X[fitted], whole.codes[fitted], **given).erasure_
+            metadata = {name: _of_rows(value, fitted, n) for name, value in params.items()}
+            of_fold = clone(eraser).fit(whole.X[fitted], whole.codes[fitted], **metadata).erasure_
         test = test[mask[test]]
-        return test, *_hits(here, whole[train[mask[train]]], whole[test], random_state)
+        return test, *_hits(of_fold, whole[train[mask[train]]], whole[test], random_state)
 
     fewest = min(len(np.unique(ids[whole.codes == code])) for code in range(len(whole.classes)))
-    parts: Iterable[tuple[Rows, Rows]] = ()
+    folds = []
     if fewest > 1:
         state = unit_seed(random_state, "folds") % 2**32
-        parted = StratifiedGroupKFold(min(_FOLDS, fewest), shuffle=True, random_state=state)
-        parts = parted.split(whole.X, whole.codes, ids)
-    calls = [partial(measured, *part) for part in parts]
-    folds = [fold.result() for fold in run_parallel(calls, whole.X)]
+        splitter = StratifiedGroupKFold(min(_FOLDS, fewest), shuffle=True, random_state=state)
+        calls = [partial(measure, *part) for part in splitter.split(whole.X, whole.codes, ids)]
+        folds = [fold.result() for fold in run_parallel(calls, whole.X)]
     seen = np.concatenate([test for test, _, _ in folds]) if folds else np.flatnonzero(mask)
-    hits = {k: np.concatenate([own[k] for *_, own in folds]) for k in ACCURACIES if folds}
+    hits = {k: np.concatenate([of_fold[k] for *_, of_fold in folds]) for k in ACCURACIES if folds}
     return Certificate(
         rank=erasure.rank,
         probe_loss=loss,
@@ -149,8 +146,8 @@ def certify(
         majority_rate=float(np.bincount(whole.codes[seen]).max() / len(seen)),
         variance_removed=1.0 - after / before if before else 0.0,
         guaranteed=guaranteed,
-        reason=_reason(eraser, erasure.rank, len(rows.classes), gap, loss, entropy, guaranteed),
-        intervals={name: accuracy_interval(own, ids[seen]) for name, own in hits.items()},
+        reason=_reason(eraser, erasure.rank, len(rows.classes), gap, gain, guaranteed),
+        intervals={name: accuracy_interval(values, ids[seen]) for name, values in hits.items()},
     )
 
 
@@ -159,8 +156,8 @@ def accuracy_interval(
 ) -> tuple[float, float]:
     """Wilson's 95 % interval of the share of hits, for the effective number of trials.
 
-    That is p(1 - p) over a sandwich estimate of the variance clustered by id, at most one per row
-    and at least Kish's effective sample size (Survey Sampling, 1965).
+    That is p(1 - p) over a sandwich variance clustered by id, from Kish's effective sample size
+    (Survey Sampling, 1965) to one per row.
     """
     p, sizes = float(hits.mean()), np.bincount(ids)
     sizes, sums = sizes[sizes > 0], np.bincount(ids, hits - p)[sizes > 0]
@@ -179,22 +176,22 @@ def _of_rows(value: Any, train: Rows, n: int) -> Any:
 def _hits(
     erasure: AffineErasure, fit: LabelledRows, test: LabelledRows, seed: int
 ) -> tuple[int, Hits]:
-    """The number of training rows of the nonlinear probe, and the hits of each probe."""
+    """The training rows of the nonlinear probe, and the hits of each probe."""
     thin = fit
     if len(fit.X) > NONLINEAR_ROWS:
         drawn = generator(seed, "rows for rbf").choice(len(fit.X), NONLINEAR_ROWS, replace=False)
         thin = fit[np.sort(drawn)]
     hits = {}
     for name in ACCURACIES:
-        some, probe = (fit, _linear) if name.startswith("linear") else (thin, _rbf)
+        train, probe = (fit, _linear) if name.startswith("linear") else (thin, _rbf)
         X = test.X
         # A class may be missing from a fold: the probe then chooses among the others.
-        present, codes = np.unique(some.codes, return_inverse=True)
-        some = replace(some, codes=codes, classes=present)
+        present, codes = np.unique(train.codes, return_inverse=True)
+        train = replace(train, codes=codes, classes=present)
         if name.endswith("after"):
-            some, X = replace(some, X=erasure(some.X)), erasure(X)
-        answer = probe(some, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
-        hits[name] = np.asarray(present[answer] == test.codes)
+            train, X = replace(train, X=erasure(train.X)), erasure(X)
+        predicted = probe(train, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
+        hits[name] = np.asarray(present[predicted] == test.codes)
     return len(thin.X), hits
 
 
@@ -212,9 +209,7 @@ def _rbf(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, "
     return np.asarray(machine.predict(kernel[len(fit.X) :]))
 
 
-def _reason(
-    eraser: Any, rank: int, c: int, gap: float, loss: float, entropy: float, guaranteed: bool
-) -> str:
+def _reason(eraser: Any, rank: int, c: int, gap: float, gain: float, guaranteed: bool) -> str:
     if guaranteed:
         return (
             "all class means coincide on these rows, so no linear probe with an intercept beats "
@@ -222,7 +217,7 @@ def _reason(
         )
     why = f"class means are {gap:.2g} within-class standard deviations apart"
     if gap <= COINCIDE:
-        why = f"class means coincide, yet a probe gains {entropy - loss:.2g} nats"
+        why = f"class means coincide, yet a probe gains {gain:.2g} nats"
     elif rank < c - 1:
         why = f"rank {rank} is below c - 1 = {c - 1} for {c} classes, and {why}"
     because = getattr(eraser, "no_guarantee_because", None)

@@ -17,12 +17,10 @@ U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ
 
     M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
 
-The score of a fold, by which rank and shrinkage are selected, sums three shares of sums of
-squares: the remaining group difference in held-out contexts to erase, the change of group
-differences in held-out contexts to keep, and the change of the background (of all rows without
-one). On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per
-token of natural text. All ranks follow from one Cholesky factorisation, whose leading blocks
-factorise the leading blocks.
+Rank and shrinkage are selected by the sum of three shares of squares in held-out contexts: the
+group difference left where it is to be erased, its change where it is to be kept, and the change of
+the background (of all rows without one). On SmolLM2, layer 20, changing a share s of the background
+costs about s nats per token of natural text. All ranks follow from one Cholesky factorisation.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from scipy.linalg import solve_triangular
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
-from countergen_edit.erasers.numerics import thin_svd, triangular
+from countergen_edit.erasers.numerics import Square, thin_svd, triangular
 
 Choice = tuple[int | None, float]
 """Rank (None for all) and shrinkage."""
@@ -47,13 +45,12 @@ _FOLDS = 5
 FAMILIES = 5
 """Minimum number of families to erase from which folds leave out whole families."""
 TOLERANCE, KEEP_TOLERANCE = 1e-6, 1e-10
-"""Directions of A and of B below this share of the largest whitened singular value are noise."""
+"""Directions below this share of the largest whitened singular value are noise."""
 LEAST_KEPT, KEPT_SHARE = 48, 1 / 6
-"""Contexts that are kept one by one: at most 48 or a sixth of the dimensions, whichever is more. In
-the testbed's 128 dimensions there is room for its 43, one by one, beside a rank of 8. After block
-20 of SmolLM2, with 407 contexts to keep, a fit of rank 16 on the means of two families erases more
-than one on 96 contexts, drawn at random (49 instead of 52 % of the squared difference is left), and
-agreement falls by 0.08 instead of 0.14 on validation data. A fit on all is refused.
+"""Contexts that are kept one by one: at most 48 or a sixth of the dimensions, whichever is more.
+The testbed's 128 dimensions have room for its 43 and a rank of 8. After block 20 of SmolLM2, with
+407 contexts to keep, rank 16 on means of two families leaves 49 % of the squared difference and
+costs 0.08 of agreement on validation data; on 96 random contexts 52 % and 0.14.
 """
 ALMOST = 1e-12
 """Keeps scores finite where demands conflict."""
@@ -75,7 +72,7 @@ class Demands:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Rows by context, centred on the balanced mean, with the group code of each row."""
+    """Rows by context, centred on the balanced mean, with their group codes."""
 
     X: Float[np.ndarray, "row d"]
     codes: Int[np.ndarray, " row"]
@@ -84,10 +81,10 @@ class Contexts:
     pool: Int[np.ndarray, " context"]
     """Contexts to keep with the same number are kept by their means."""
 
-    def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
-        return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
+    def __getitem__(self, mask: Bool[np.ndarray, " row"]) -> Contexts:
+        return replace(self, X=self.X[mask], codes=self.codes[mask], context=self.context[mask])
 
-    def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
+    def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "member d"]]]]:
         """Each context with the rows of each group."""
         order = np.argsort(self.context, kind="stable")
         numbers, first = np.unique(self.context[order], return_index=True)
@@ -96,11 +93,7 @@ class Contexts:
             yield int(number), [self.X[here[codes == code]] for code in np.unique(codes)]
 
     def demands(self) -> Demands:
-        """The demands of the rows.
-
-        A context to erase with rows of one group demands nothing; in a pool, only contexts with
-        rows of as many groups as any count.
-        """
+        """The demands, without contexts to erase of one group; pools use those with most groups."""
         erase, keep, weight = list[np.ndarray](), list[np.ndarray](), list[int]()
         pools: dict[int, list[tuple[np.ndarray, list[int]]]] = {}
         for number, groups in self.by_context():
@@ -114,7 +107,7 @@ class Contexts:
                 erase += [*(means - centre)]
         for members in pools.values():
             most = max(len(columns) for columns, _ in members)
-            whole = [own for own in members if len(own[0]) == most]
+            whole = [member for member in members if len(member[0]) == most]
             keep += [*np.mean([columns for columns, _ in whole], axis=0)]
             weight += [*np.sum([sizes for _, sizes in whole], axis=0)]
         d = self.X.shape[1]
@@ -122,7 +115,7 @@ class Contexts:
         share = np.array(weight, dtype=float) / max(int(self.is_kept[self.context].sum()), 1)
         return Demands(A, B, share)
 
-    def differences(self, *, kept: bool, unbiased: bool) -> Float[np.ndarray, "d d"]:
+    def differences(self, *, kept: bool, unbiased: bool) -> Square:
         """Σ (μ_cg - μ_c)(μ_cg - μ_c)ᵀ over the contexts to keep, or over those to erase.
 
         `unbiased` subtracts the part due to the sampling of people, and skips groups of one row.
@@ -154,15 +147,13 @@ def read_contexts(
 ) -> Contexts:
     """Group rows by context; `keep` holds ids, or a boolean per row.
 
-    More than `most` contexts to keep are pooled by family; None pools none.
-
-    Raises a `UserError` for an unknown id, a context both kept and erased or with rows of one
-    group, or nothing to erase.
+    More than `most` contexts to keep are pooled by family; None pools none. `UserError` for an
+    unknown id, a context both kept and erased or with rows of one group, or nothing to erase.
     """
     n = len(rows.codes)
     ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)
     names, context = np.unique(ids, return_inverse=True)
-    is_kept = _kept(names, context, keep)
+    is_kept = _is_kept(names, context, keep)
     if is_kept.all():
         raise UserError(f"all {len(names)} contexts are to be kept: leave at least one to erase")
     c = len(rows.classes)
@@ -186,7 +177,7 @@ def _family_of(families: Any, context: Int[np.ndarray, " row"]) -> Int[np.ndarra
     return np.unique(ids[first], return_inverse=True)[1]
 
 
-def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:
+def _is_kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:
     keep = np.asarray(as_numpy(keep))
     if keep.dtype != bool:
         for name in keep.ravel():
@@ -233,21 +224,21 @@ class Frame:
         return self.sigma[:, None] * A, inverse * self.whiten
 
     def angle(self, rank: int | None) -> float:
-        """Smallest angle between directions to erase and directions to keep, in radians."""
+        """Smallest angle between directions to erase and to keep, in radians."""
         sines = thin_svd(self._outside(rank, None))[1]
         return float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
 
     def _outside(self, rank: int | None, strength: float | None) -> Float[np.ndarray, "r k"]:
         """D Ã."""
         A, U = self.A[:, :rank], self.U
-        rest = A - U @ (self.gain(strength)[:, None] * (U.T @ A))
+        outside = A - U @ (self.gain(strength)[:, None] * (U.T @ A))
         if strength is None:  # again, so that the directions are kept to rounding
-            rest -= U @ (U.T @ rest)
-        return np.asarray(rest)
+            outside -= U @ (U.T @ outside)
+        return np.asarray(outside)
 
 
 def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amount: float) -> Frame:
-    """Demands under variances in `d` dimensions, shrunk by `amount` (0 to 1) towards a sphere."""
+    """Demands under variances that are shrunk by `amount` (0 to 1) towards a sphere."""
     sphere = float(variances.sum()) / d
     sigma = np.sqrt((1.0 - amount) * variances + amount * sphere)
     # A direction without variance cannot carry a demand: rounding must not whiten it to one.
@@ -261,7 +252,7 @@ def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amoun
 def _span(
     vectors: Float[np.ndarray, "r a"], tolerance: float
 ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " k"]]:
-    """Orthonormal basis of the columns of `vectors` without noise, and its singular values."""
+    """Orthonormal basis of columns without noise, and its singular values."""
     left, size, _ = thin_svd(vectors)
     signal = size > tolerance * size.max(initial=0.0)
     return np.asarray(left[:, signal]), size[signal]
@@ -269,11 +260,11 @@ def _span(
 
 @dataclass(frozen=True)
 class ContextFold:
-    """Demands of the training rows, and Σ v vᵀ over held-out differences to erase and to keep."""
+    """Training demands, and Σ v vᵀ over held-out differences to erase and to keep."""
 
     demands: Demands
-    erase: Float[np.ndarray, "d d"]
-    keep: Float[np.ndarray, "d d"]
+    erase: Square
+    keep: Square
 
 
 def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[ContextFold]:
@@ -286,21 +277,21 @@ def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[
         return []
     together = list(erase[:, None])  # contexts that are left out together
     if families is not None:
-        own = _family_of(families, contexts.context)[erase]
-        if len(np.unique(own)) >= FAMILIES:
-            together = [erase[own == family] for family in np.unique(own)]
+        family = _family_of(families, contexts.context)[erase]
+        if len(np.unique(family)) >= FAMILIES:
+            together = [erase[family == code] for code in np.unique(family)]
     n = min(_FOLDS, len(together))
     parts = np.array_split(np.arange(len(together)), n)
-    whole = [np.concatenate([together[j] for j in part]) for part in parts]
+    left_out = [np.concatenate([together[j] for j in part]) for part in parts]
     who = _folds_of_people(contexts, people, n)
-    made = []
-    for i, pair in enumerate(zip(whole, np.array_split(keep, n), strict=True)):
+    splits = []
+    for i, pair in enumerate(zip(left_out, np.array_split(keep, n), strict=True)):
         out = np.isin(contexts.context, np.concatenate(pair))
         train, test = (~out, out) if who is None else (~out & (who != i), out & (who == i))
         seen = contexts[test]
         moments = (seen.differences(kept=kept, unbiased=who is not None) for kept in (False, True))
-        made.append(ContextFold(contexts[train].demands(), *moments))
-    return made
+        splits.append(ContextFold(contexts[train].demands(), *moments))
+    return splits
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
@@ -312,68 +303,67 @@ def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray,
     group, rng = contexts.codes[first], generator(0, "folds of people")
     fold = np.zeros_like(first)
     for code in np.unique(group):
-        own = rng.permutation(np.flatnonzero(group == code))
-        if len(own) < 2 * n:
+        members = rng.permutation(np.flatnonzero(group == code))
+        if len(members) < 2 * n:
             return None
-        fold[own] = np.arange(len(own)) % n
+        fold[members] = np.arange(len(members)) % n
     return fold[person]
 
 
 def scores(
     parts: Sequence[ContextFold],
     frame_of: Callable[[Demands, float], Frame],
-    others: Float[np.ndarray, "d d"],
+    background: Square,
     ranks: Sequence[int | None],
     amounts: Iterable[float],
     strength: float | None,
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
-    """The score of each choice in each fold; `others` is the covariance of the background.
+    """The score of each choice in each fold; `background` is a covariance.
 
-    Sums are normalised by their means over folds, as one with few people may be close to zero. An
-    unbiased mean that is not positive shows no difference, and its sum is left out.
+    Sums are divided by their means over folds, as one with few people may be close to zero; sums
+    with a mean that is not positive are left out.
     """
     means = [np.mean([np.trace(fold.erase) for fold in parts])]
-    means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(others)]
+    means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(background)]
     weights = np.array([1.0 / float(mean) if mean > 0.0 else 0.0 for mean in means])
-    found: dict[Choice, list[float]] = {}
+    by_choice: dict[Choice, list[float]] = {}
     for amount in amounts:
         for fold in parts:
             frame = frame_of(fold.demands, amount)
-            sums = weights @ np.array(_squares(frame, others, fold, strength))
+            sums = weights @ np.array(_squares(frame, background, fold, strength))
             for rank in ranks:
                 at = len(sums) - 1 if rank is None else min(rank, len(sums) - 1)
-                found.setdefault((rank, amount), []).append(float(sums[at]))
-    return {choice: np.array(values) for choice, values in found.items()}
+                by_choice.setdefault((rank, amount), []).append(float(sums[at]))
+    return {choice: np.array(values) for choice, values in by_choice.items()}
 
 
 def _squares(
-    frame: Frame, others: Float[np.ndarray, "r r"], fold: ContextFold, strength: float | None
+    frame: Frame, background: Square, fold: ContextFold, strength: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
+    """tr (I-M) C (I-M)ᵀ of differences to erase, tr M C Mᵀ of the other two, for ranks 0, 1, …
 
     With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
     """
     A, U = frame.A, frame.U
     left = frame.sigma[:, None] * A
     read = np.hstack([A, U]).T * frame.whiten
-    erased, kept, across = read @ fold.erase, read @ fold.keep, U.T @ A
-    taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
-    K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
-    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
+    across = U.T @ A
+    unread = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
+    K = np.hstack([np.eye(A.shape[1]), -across.T * unread])
+    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * unread) @ across)
     N = _between(factor, left.T @ left)
 
-    def over_ranks(C: np.ndarray) -> np.ndarray:
-        blocks = (_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
+    def over_ranks(half: np.ndarray) -> np.ndarray:
+        blocks = (_between(factor, K @ (half @ read.T) @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
         return np.append(0.0, np.diag(blocks))
 
-    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erased @ left)))))
-    gone = float(np.trace(fold.erase)) - 2 * once + over_ranks(erased @ read.T)
-    return gone, over_ranks(kept @ read.T), over_ranks(read @ others @ read.T)
+    erase = read @ fold.erase
+    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erase @ left)))))
+    remaining = float(np.trace(fold.erase)) - 2 * once + over_ranks(erase)
+    return remaining, over_ranks(read @ fold.keep), over_ranks(read @ background)
 
 
-def _between(
-    factor: Float[np.ndarray, "a a"], matrix: Float[np.ndarray, "a a"]
-) -> Float[np.ndarray, "a a"]:
+def _between(factor: Square, matrix: Square) -> Square:
     """F⁻¹ C F⁻ᵀ."""
     half = solve_triangular(factor, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(factor, half.T, lower=True, check_finite=False).T)

@@ -11,16 +11,12 @@ from jaxtyping import Float
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.logistic import Probe
-from countergen_edit.erasers.numerics import thin_svd
+from countergen_edit.erasers.numerics import Square, thin_svd
 
 
-def _cvxpy() -> Any:
-    return import_module("cvxpy")
-
-
-def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
+def fantope_by_eigenvalues_cvxpy(M: Square, k: int) -> Square:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    cp = _cvxpy()
+    cp = import_module("cvxpy")
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
     inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
@@ -30,15 +26,14 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    cp = _cvxpy()
+    cp = import_module("cvxpy")
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
-    omega = np.full(n, 1.0 / n)
     W, b = cp.Variable((rows.X.shape[1], m)), cp.Variable((1, m))
     scores = rows.X @ W + np.ones((n, 1)) @ b
     logits = cp.hstack([np.zeros((n, 1)), scores]) if m == 1 else scores
-    own = cp.sum(cp.multiply(np.eye(c)[rows.codes], logits), axis=1)
-    loss = omega @ (cp.log_sum_exp(logits, axis=1) - own)
+    of_class = cp.sum(cp.multiply(np.eye(c)[rows.codes], logits), axis=1)
+    loss = np.full(n, 1.0 / n) @ (cp.log_sum_exp(logits, axis=1) - of_class)
     problem = cp.Problem(cp.Minimize(loss + penalty / 2 * cp.sum_squares(W)))
     weights = np.asarray(_solve(problem, W))
     return Probe(weights, np.asarray(b.value)[0], float(loss.value), 1)
@@ -52,7 +47,7 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    cp = _cvxpy()
+    cp = import_module("cvxpy")
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
     alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)

@@ -16,32 +16,21 @@ RATE_TIMES_WIDTH = 0.576
 
 @dataclass(eq=False, repr=False)
 class Distilled(BaseEraser):
-    """Settings of a low-rank update (LoRA) that is trained through the model.
-
-    It updates weight matrices instead of projecting activations, so that it is fitted by `audit`
-    and `search`, not by `fit`.
+    """Settings of a low-rank update (LoRA), fitted by `audit` and `search`, not by `fit`.
 
     Parameters
     ----------
-    rank : int
-        Rank of the update of each matrix.
-    target_modules : sequence of str, optional
-        Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
-        all but those of queries, keys and gates. Joint matrices of queries, keys and values
-        are updated.
-    first_layer : float
-        Share of the blocks below the first that is updated, where no layers are named.
-    steps : int
-        Steps of training; fewer take less time and remove less.
-    learning_rate : float, optional
-        Of Adam; it warms up and decays as a cosine. By default 0.576 over the width of the model,
-        as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466).
-    contexts : int
-        Continuations that the model writes itself, from which contexts are cut.
-    check_every : int
-        Steps between two evaluations of held-out terms.
-    scale : float
-        Factor of the trained update. `debias` lowers it where the whole update is over a budget.
+    rank : rank of the update of each matrix
+    target_modules : ends of names of the linear modules that are updated, as in `peft.LoraConfig`;
+        by default all but those of queries, keys and gates. Joint matrices of queries, keys and
+        values are updated.
+    first_layer : share of the blocks below the first that is updated, where no layers are named
+    steps : steps of training; fewer take less time and remove less
+    learning_rate : of Adam; it warms up and decays as a cosine. By default 0.576 over the width of
+        the model, as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466).
+    contexts : continuations that the model writes itself, from which contexts are cut
+    check_every : steps between two evaluations of held-out terms
+    scale : factor of the trained update. `debias` lowers it for an update over a budget.
     random_state : int
     """
 

@@ -3,9 +3,7 @@
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
 L, R and m are those of a closed form; g is a logistic probe that separates rows to erase from rows
-to keep and from background, which the closed form then need not spare. Where these are far apart,
-the gate opens nearly as far as the nearest row to keep or of the background. On kinds of text that
-the probe has not seen, it may still stay closed.
+to keep and from background. On kinds of text that it has not seen, the gate may stay closed.
 """
 
 from __future__ import annotations
@@ -43,14 +41,12 @@ def fit_gate(
     """The gate of a logistic probe: its log odds plus a constant, clipped to [0, 1].
 
     The constant is `_HALF`, or more where no row to keep or of the background is near: `REACH` of
-    what would begin to open at the nearest. `penalty` is that of squared weights, for features of
-    unit variance, against the mean loss.
+    what would begin to open at the nearest.
     """
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
     sizes = [len(kind) for kind in kinds]
-    each = [share / max(size, 1) for share, size in zip(_SHARES, sizes, strict=True)]
-    weights = np.repeat(each, sizes)
+    weights = np.repeat(np.divide(_SHARES, np.maximum(sizes, 1)), sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
     scaler = StandardScaler()
@@ -68,15 +64,12 @@ class Gated(BaseEraser):
 
     Parameters
     ----------
-    start : str or mapping, optional
-        The closed form: a name, or a mapping with its `kind` and parameters.
-    penalty : float
-        Of the probe's squared weights, for features of unit variance.
+    start : the closed form: a name, or a mapping with its `kind` and parameters
+    penalty : of the probe's squared weights, for features of unit variance
 
     Attributes
     ----------
-    gate_ : Gate or None
-        None if there is nothing to close at.
+    gate_ : None if there is nothing to close at
     """
 
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
@@ -112,22 +105,20 @@ class Gated(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> Gated:
-        """Fit the closed form to rows to erase, and the gate; errors are the closed form's.
-
-        Rows `X` are `[n, d]`, `y` their classes; the closed form gets the metadata it takes.
-        """
+        """Fit the closed form to rows to erase of `X` `[n, d]`, classes `y`; then the gate."""
         rows = self._read(X, y)
         kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "keep": kept, "pairs": pairs, "people": people}
-        metadata = {k: v for k, v in (metadata | {"families": families}).items() if v is not None}
-        given = {k: np.asarray(v)[~kept] for k, v in metadata.items()}
-        given |= {} if background is None else {"background": background}
+        per_row = {"contexts": contexts, "keep": kept, "pairs": pairs, "people": people}
+        per_row["families"] = families
+        metadata = {k: np.asarray(v)[~kept] for k, v in per_row.items() if v is not None}
+        if background is not None:
+            metadata["background"] = background
         start = self.closed_form
-        start.fit(rows.X[~kept], rows.classes[rows.codes][~kept], **fit_metadata(start, given))
+        start.fit(rows.X[~kept], rows.classes[rows.codes][~kept], **fit_metadata(start, metadata))
         self.row_ids_ = tuple(dict.fromkeys([*start.row_ids_, *(["keep"] * (keep is not None))]))
-        others = read_background(self, rows.X, background)[len(rows.X) :]
+        other_text = read_background(self, rows.X, background)[len(rows.X) :]
         self.gate_: Gate | None = None
-        if kept.any() or len(others):
-            self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], others, self.penalty)
+        if kept.any() or len(other_text):
+            self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], other_text, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Gt
 
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.labelled import require_rank
 from countergen_edit.erasers.logistic import ProbeRows
@@ -26,15 +25,11 @@ class INLP(BaseEraser):
 
     Parameters
     ----------
-    rank : int
-        Dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a round
-        finds a probe no better than the constant one.
-    C : float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
-    tol : float
-        Tolerance of each probe (see `fit_probe`); errors of a round grow in those after it.
-    max_iter : int
-        Maximum number of Newton steps in a round.
+    rank : dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a
+        round finds a probe no better than the constant one.
+    C : inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`
+    tol : tolerance of each probe (see `fit_probe`); errors of a round grow in those after it
+    max_iter : maximum number of Newton steps in a round
 
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
@@ -50,34 +45,34 @@ class INLP(BaseEraser):
     max_iter: int = 100
 
     def fit(self, X: Any, y: Any) -> INLP:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         with fitting_threads(rows.X):
             left = ProbeRows(rows, 1.0 / (self.C * len(rows.X)))
-            found = np.zeros((0, left.Z.shape[1] - 1))
+            directions = np.zeros((0, left.Z.shape[1] - 1))
             self.n_iter_, self.note_ = 0, ""
-            while len(found) < self.rank:
+            while len(directions) < self.rank:
                 probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
                 self.n_iter_ += probe.n_iter
                 if probe.n_iter == self.max_iter:
                     self.note_ = f"a probe was stopped after max_iter={self.max_iter} steps"
                 inside = probe.weights if left.basis is None else left.basis.T @ probe.weights
-                new = _directions(inside, found)[: self.rank - len(found)]
+                new = _directions_outside(directions, inside)[: self.rank - len(directions)]
                 if not len(new):
                     break
-                found = np.vstack([found, new])
+                directions = np.vstack([directions, new])
                 left.project(new)
-            directions = found if left.basis is None else found @ left.basis.T
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+            if left.basis is not None:
+                directions = directions @ left.basis.T
+        self._store_orthogonal(directions, rows)
         return self
 
 
-def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Orthonormal rows of the part of `weights` outside `found`, strongest first."""
+def _directions_outside(directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Orthonormal rows of `weights` outside `directions`, strongest first."""
     # No loss depends on the common part of softmax weights.
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding
-        apart = apart - found.T @ (found @ apart)
+        apart = apart - directions.T @ (directions @ apart)
     left, size, _ = thin_svd(apart)
     return np.asarray(left.T[size > max(1e-10, 1e-7 * size[0])])

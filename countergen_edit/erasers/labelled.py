@@ -45,12 +45,12 @@ class LabelledRows:
         """Unweighted mean of the class means."""
         return np.asarray(self.class_means.mean(axis=0))
 
-    def __getitem__(self, some: Int[np.ndarray, " some"]) -> LabelledRows:
-        return replace(self, X=self.X[some], codes=self.codes[some])
+    def __getitem__(self, positions: Int[np.ndarray, " chosen"]) -> LabelledRows:
+        return replace(self, X=self.X[positions], codes=self.codes[positions])
 
 
 def as_numpy(values: Any) -> Any:
-    """Convert a torch tensor to NumPy (bfloat16 through float32); leave other values."""
+    """A torch tensor as NumPy (bfloat16 through float32); other values as they are."""
     if not isinstance(values, torch.Tensor):
         return values
     tensor = values.detach().cpu()
@@ -60,8 +60,7 @@ def as_numpy(values: Any) -> Any:
 def read_features(estimator: Any, X: Any) -> np.ndarray:
     """Validate `X` against the number of features that `estimator` was fitted on."""
     dtypes = [np.float64, np.float32, np.float16]
-    [X] = _validated(estimator, as_numpy(X), reset=False, dtype=dtypes)
-    return np.asarray(X)
+    return np.asarray(_validated(estimator, as_numpy(X), reset=False, dtype=dtypes)[0])
 
 
 def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.ndarray, "row d"]:
@@ -74,8 +73,7 @@ def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.
 def labelled_rows(X: Any, z: Any, estimator: Any = None) -> LabelledRows:
     """Validate `X` and `z` as scikit-learn does, and code the classes.
 
-    `estimator` remembers the number of features. Raises a `UserError` for NaN or infinity, labels
-    that are not classes, lengths that differ, or a single class.
+    `estimator` remembers the number of features. `UserError` for invalid rows or a single class.
     """
     X, z = _validated(estimator, as_numpy(X), as_numpy(z), dtype=np.float64)
     classes, codes = np.unique(z, return_inverse=True)
@@ -85,15 +83,15 @@ def labelled_rows(X: Any, z: Any, estimator: Any = None) -> LabelledRows:
 
 
 def _validated(estimator: Any, *arrays: Any, **options: Any) -> Sequence[np.ndarray]:
-    """Rows, and labels if there are some, as scikit-learn reads them."""
+    """Rows, and labels if there are any, as scikit-learn reads them."""
     try:
-        found = validate_data(
+        validated = validate_data(
             BaseEstimator() if estimator is None else estimator,
             *arrays,
             ensure_all_finite=False,
             **options,
         )
-        X, *labels = found if len(arrays) > 1 else [found]
+        X, *labels = validated if len(arrays) > 1 else [validated]
         for z in labels:
             check_classification_targets(z)
     except ValueError as error:
@@ -109,7 +107,7 @@ def _validated(estimator: Any, *arrays: Any, **options: Any) -> Sequence[np.ndar
 
 
 def read_per_row(values: Any, name: str, n: int) -> np.ndarray:
-    """Values as an array of shape `(n,)`; raises a `UserError` for another shape."""
+    """Values as an array of shape `(n,)`; `UserError` for another shape."""
     array = np.asarray(as_numpy(values))
     if array.shape != (n,):
         raise UserError(f"{name} has shape {array.shape} for {n} rows: give one value to each row")

@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpocon
 
@@ -29,8 +29,9 @@ from countergen_edit.erasers.labelled import (
     read_per_row,
     require_classes,
 )
-from countergen_edit.erasers.numerics import thin_svd
+from countergen_edit.erasers.numerics import Square, thin_svd
 
+_Columns = Float[np.ndarray, "d k"]
 _ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""
 
@@ -39,8 +40,7 @@ _ROUNDING = 1e-6
 class LEACE(BaseEraser):
     """Erase obliquely with the least mean squared change; mean: of all rows.
 
-    Class means coincide after erasure with any `shrinkage` of Σ towards a sphere: "optimal" (Bodnar
-    et al. 2014), or a number from 0 to 1.
+    Class means coincide after erasure with any `shrinkage`.
 
     >>> X = np.random.default_rng(0).normal(size=(50, 4))
     >>> LEACE().fit(X, X[:, 0] > 0).rank_
@@ -52,9 +52,9 @@ class LEACE(BaseEraser):
     """Of the covariance towards a sphere: "optimal", or a share."""
 
     def fit(self, X: Any, y: Any) -> LEACE:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
-        centred, n = rows.X - rows.mean, len(rows.X)
+        n = len(rows.X)
+        centred = rows.X - rows.mean
         covariance = _shrunk(centred.T @ centred / n, self.shrinkage, n)
         left = cross_covariance_span(rows)
         solved = _solve_covariance(covariance, left)
@@ -72,10 +72,9 @@ class SPLINCE(BaseEraser):
 
     Parameters
     ----------
-    shrinkage : "optimal" or float
-        Of Σ, as in LEACE.
-    min_angle : float
-        Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as `angle_`.
+    shrinkage : of Σ, as in LEACE
+    min_angle : smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as
+        `angle_`
 
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> fitted = SPLINCE().fit(X, X[:, 0] + X[:, 1] > 0, keep=np.arange(60) < 20)
@@ -92,7 +91,7 @@ class SPLINCE(BaseEraser):
     def fit(self, X: Any, y: Any, *, keep: Any = None, background: Any = None) -> SPLINCE:
         """Fit to rows `X` `[n, d]` and classes `y`.
 
-        `keep` is a boolean per row, None to erase all; `background` enters Σ and the mean. Raises a
+        `keep` is a boolean per row, None to erase all; `background` enters Σ and the mean.
         `UserError` for invalid input, rows to erase of one class, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
@@ -101,13 +100,13 @@ class SPLINCE(BaseEraser):
             raise UserError(f"keep has {kept.dtype} values: give one boolean to each row")
         require_classes(rows[np.flatnonzero(~kept)])
         self.row_ids_ = () if keep is None else ("keep",)
-        every = read_background(self, rows.X, background)
-        covariance = np.cov(every.T, bias=True).reshape(2 * every.shape[1:])
-        covariance = _shrunk(covariance, self.shrinkage, len(every))
-        A, B = (_span_of(rows, np.flatnonzero(part)) for part in (~kept, kept))
-        both = np.hstack([A, B])
-        solved = _solve_covariance(covariance, both)
-        gram = both.T @ solved
+        X = read_background(self, rows.X, background)
+        covariance = np.cov(X.T, bias=True).reshape(2 * X.shape[1:])
+        covariance = _shrunk(covariance, self.shrinkage, len(X))
+        A, B = (_span_of(rows[np.flatnonzero(mask)]) for mask in (~kept, kept))
+        C = np.hstack([A, B])
+        solved = _solve_covariance(covariance, C)
+        gram = C.T @ solved
         self.angle_ = _smallest_angle(gram, A.shape[1])
         least = max(self.min_angle, _ROUNDING)
         if self.angle_ < least:
@@ -117,26 +116,25 @@ class SPLINCE(BaseEraser):
                 "already erased there with eraser=none"
             )
         right = np.linalg.solve(gram, solved.T)
-        right += (np.eye(len(gram)) - right @ both) @ right  # corrects rounding
-        self._store(AffineErasure(A, right[: A.shape[1]], every.mean(axis=0)), rows.classes)
+        right += (np.eye(len(gram)) - right @ C) @ right  # corrects rounding
+        self._store(AffineErasure(A, right[: A.shape[1]], X.mean(axis=0)), rows.classes)
         return self
 
 
-def _span_of(rows: LabelledRows, some: Int[np.ndarray, " some"]) -> Float[np.ndarray, "d k"]:
-    if not len(some):
+def _span_of(rows: LabelledRows) -> _Columns:
+    if not len(rows.X):
         return np.zeros((rows.X.shape[1], 0))
-    part = rows[some]
-    present, codes = np.unique(part.codes, return_inverse=True)
-    return cross_covariance_span(replace(part, codes=codes, classes=present))
+    present, codes = np.unique(rows.codes, return_inverse=True)
+    return cross_covariance_span(replace(rows, codes=codes, classes=present))
 
 
 def _smallest_angle(gram: Float[np.ndarray, "k k"], a: int) -> float:
     """Between the first `a` vectors and the others, from their inner products."""
     if a in (0, len(gram)):
         return float(np.pi / 2)
-    own, others = (np.linalg.cholesky(block) for block in (gram[:a, :a], gram[a:, a:]))
-    half = solve_triangular(own, gram[:a, a:], lower=True)
-    cosines = np.linalg.svd(solve_triangular(others, half.T, lower=True), compute_uv=False)
+    first, second = (np.linalg.cholesky(block) for block in (gram[:a, :a], gram[a:, a:]))
+    half = solve_triangular(first, gram[:a, a:], lower=True)
+    cosines = np.linalg.svd(solve_triangular(second, half.T, lower=True), compute_uv=False)
     return float(np.arccos(min(cosines[0], 1.0)))
 
 
@@ -144,7 +142,7 @@ def _mean(rows: LabelledRows) -> Float[np.ndarray, " d"]:
     return np.asarray(rows.sizes @ rows.class_means / len(rows.X))
 
 
-def cross_covariance_span(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
+def cross_covariance_span(rows: LabelledRows) -> _Columns:
     """Orthonormal columns that span cov(x, z) for one-hot z, strongest first."""
     share, means = rows.sizes / len(rows.X), rows.class_means
     cross = ((means - _mean(rows)) * share[:, None]).T
@@ -154,7 +152,7 @@ def cross_covariance_span(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
     return np.asarray(left[:, :most][:, size[:most] > max(noise, 1e-10 * size[0])])
 
 
-def optimal_shrinkage(covariance: Float[np.ndarray, "d d"], n: float) -> float:
+def optimal_shrinkage(covariance: Square, n: float) -> float:
     """The best s for a covariance of `n` rows (divided by n), in [0, 1].
 
     Bodnar, Gupta and Parolya (2014, https://arxiv.org/abs/1308.2608):
@@ -170,19 +168,14 @@ def optimal_shrinkage(covariance: Float[np.ndarray, "d d"], n: float) -> float:
     return min(1.0, trace**2 / n / excess)
 
 
-def _shrunk(
-    covariance: Float[np.ndarray, "d d"], shrinkage: str | float, n: float
-) -> Float[np.ndarray, "d d"]:
+def _shrunk(covariance: Square, shrinkage: str | float, n: float) -> Square:
     """`(1 - s) S + s tr(S)/d I` for the covariance S of `n` rows."""
     amount = optimal_shrinkage(covariance, n) if isinstance(shrinkage, str) else float(shrinkage)
-    result = (1.0 - amount) * covariance
-    result.flat[:: len(result) + 1] += amount * np.trace(covariance) / len(covariance)
-    return np.asarray(result)
+    sphere = amount * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    return np.asarray((1.0 - amount) * covariance + sphere)
 
 
-def _solve_covariance(
-    covariance: Float[np.ndarray, "d d"], right: Float[np.ndarray, "d k"]
-) -> Float[np.ndarray, "d k"]:
+def _solve_covariance(covariance: Square, right: _Columns) -> _Columns:
     """Σ⁺ times `right`: by Cholesky if Σ is well conditioned, by its eigenvectors if not."""
     try:
         factor = cholesky(covariance, lower=True, check_finite=False)

@@ -7,7 +7,7 @@ conjugate gradients, preconditioned by the Cholesky factor of
 
     A = Σ_i ω_i h_i [1; x_i] [1; x_i]ᵀ + penalty I,   h_i = ½ Σ_c p_ic (1 - p_ic),
 
-the Hessian of two classes, which is computed anew after a step with many iterations.
+the Hessian of two classes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from scipy.special import softmax
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.numerics import span_coordinates
 
+_Factor = Float[np.ndarray, "r r"]
+_Coefficients = Float[np.ndarray, "r m"]
+_Logits = Float[np.ndarray, "row m"]
+_Probabilities = Float[np.ndarray, "row c"]
 _MANY = 10
 """Iterations of a step after which A is computed anew."""
 _MOST = 200
@@ -39,7 +43,7 @@ class Probe:
     loss: float
     n_iter: int
 
-    def probabilities(self, X: Float[np.ndarray, "row d"]) -> Float[np.ndarray, "row c"]:
+    def probabilities(self, X: Float[np.ndarray, "row d"]) -> _Probabilities:
         """The probability of each class in each row."""
         return np.asarray(softmax(_all_logits(X @ self.weights + self.intercept), axis=1))
 
@@ -65,15 +69,14 @@ def fit_probe(
 ) -> Probe:
     """Fit a logistic probe, from `start` or the constant predictor.
 
-    `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. It ends
-    after a Newton step whose decrement δ, where δ²/2 is about the loss that the step gains in nats,
-    is at most `tol`; the error left is of the order of δ². `max_iter` counts Newton steps.
+    `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. The fit
+    ends after `max_iter` Newton steps, or one with a decrement δ ≤ `tol`, a gain of δ²/2 nats.
     """
     return ProbeRows(rows, penalty, weights).fit_probe(tol, max_iter, start)
 
 
 class ProbeRows:
-    """Rows in coordinates of their span, to which probes are fitted one after the other."""
+    """Rows in coordinates of their span, to which probes are fitted in turn."""
 
     def __init__(
         self, rows: LabelledRows, penalty: float, weights: Float[np.ndarray, " row"] | None = None
@@ -103,7 +106,8 @@ class ProbeRows:
     def fit_probe(self, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         theta = self._start(start)
-        logits, n_iter, decrement, iterations = self.Z @ theta, 0, np.inf, _MOST
+        logits = self.Z @ theta
+        n_iter, decrement, iterations = 0, np.inf, _MOST
         while n_iter < max_iter and decrement > tol:
             n_iter += 1
             p = softmax(_all_logits(logits), axis=1)
@@ -114,7 +118,8 @@ class ProbeRows:
                 factor = self._factor(self._curvature(p))
             slope = self.Z.T @ self._residual(p) + self.ridge * theta
             step, change, iterations = self._newton_step(factor, p, slope)
-            gain, length = -float((slope * step).sum()), 1.0
+            gain = -float((slope * step).sum())
+            length = 1.0
             for _ in range(_MOST):  # until the loss no longer rises much along the step
                 ahead = self._residual(softmax(_all_logits(logits + length * change), axis=1))
                 rise = float((ahead * change).sum())
@@ -131,12 +136,13 @@ class ProbeRows:
 
     def _newton_step(
         self,
-        factor: Float[np.ndarray, "r r"],
-        p: Float[np.ndarray, "row c"],
-        slope: Float[np.ndarray, "r m"],
-    ) -> tuple[Float[np.ndarray, "r m"], Float[np.ndarray, "row m"], int]:
+        factor: _Factor,
+        p: _Probabilities,
+        slope: _Coefficients,
+    ) -> tuple[_Coefficients, _Logits, int]:
         """-H⁻¹ slope, the change of logits along it, and the number of iterations."""
-        step, change, own = np.zeros_like(slope), np.zeros((len(p), self.m)), p[:, -self.m :]
+        p = p[:, -self.m :]
+        step, change = np.zeros_like(slope), np.zeros(p.shape)
         left = -slope
         way = solved = self._whitened(factor, left)
         size = float((left * solved).sum())
@@ -146,8 +152,8 @@ class ProbeRows:
             if size <= max(goal, _LEAST):
                 return step, change, iterations
             along = self.Z @ way
-            bent = along - (own * along).sum(axis=1, keepdims=True)
-            bent = self.Z.T @ (self.omega * own * bent) + self.ridge * way
+            bent = along - (p * along).sum(axis=1, keepdims=True)
+            bent = self.Z.T @ (self.omega * p * bent) + self.ridge * way
             share = size / float((way * bent).sum())
             step, change, left = step + share * way, change + share * along, left - share * bent
             solved = self._whitened(factor, left)
@@ -155,30 +161,28 @@ class ProbeRows:
             way = solved + size / last * way
         return step, change, _MOST
 
-    def _whitened(
-        self, factor: Float[np.ndarray, "r r"], left: Float[np.ndarray, "r m"]
-    ) -> Float[np.ndarray, "r m"]:
-        """A⁻¹ left, without the part that all classes share, on which no loss depends."""
+    def _whitened(self, factor: _Factor, left: _Coefficients) -> _Coefficients:
+        """A⁻¹ left without the part that all classes share, on which no loss depends."""
         solved = cho_solve((factor, True), left, check_finite=False)
         return np.asarray(solved - solved.mean(axis=1, keepdims=True) * (self.m > 1))
 
-    def _residual(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "row m"]:
+    def _residual(self, p: _Probabilities) -> _Logits:
         """Derivative of the loss by the logits."""
         return np.asarray((self.omega * (p - self.target))[:, -self.m :])
 
-    def _curvature(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "r r"]:
+    def _curvature(self, p: _Probabilities) -> _Factor:
         """A without the penalty."""
         rooted = self.Z * np.sqrt(0.5 * self.omega * (p * (1 - p)).sum(axis=1, keepdims=True))
         return np.asarray(rooted.T @ rooted)
 
-    def _factor(self, curvature: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "r r"]:
+    def _factor(self, curvature: _Factor) -> _Factor:
         """The Cholesky factor of A."""
         A = curvature.copy()
         A.flat[:: len(A) + 1] += self.ridge[:, 0]
         A[0, 0] += 1e-12  # where the classes are all but separated
         return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
 
-    def _start(self, start: Probe | None) -> Float[np.ndarray, "r m"]:
+    def _start(self, start: Probe | None) -> _Coefficients:
         if start is None:
             prior = np.log(self.rows.sizes / len(self.rows.X))
             offset = prior[1:] - prior[0] if self.m == 1 else prior
@@ -187,5 +191,5 @@ class ProbeRows:
         return np.vstack([start.intercept + self.centre @ start.weights, inside])
 
 
-def _all_logits(scores: Float[np.ndarray, "row m"]) -> Float[np.ndarray, "row c"]:
+def _all_logits(scores: _Logits) -> _Probabilities:
     return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 _T = TypeVar("_T")
+Square = Float[np.ndarray, "d d"]
 SMALL = 2**24
 """Number of matrix entries up to which one BLAS thread per fit is fastest."""
 
@@ -30,14 +31,14 @@ def thin_svd(
 
 
 def triangular(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m k"]:
-    """L of M = L Q: at most m columns with the same left singular vectors and singular values."""
+    """L of M = L Q: at most m columns with the same left singular vectors and values."""
     if matrix.shape[1] <= matrix.shape[0]:
         return matrix
     return np.asarray(np.linalg.qr(matrix.T, mode="r")).T
 
 
 def fix_signs(rows: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k d"]:
-    """Make the largest entry of each row positive, so that equal data give equal directions."""
+    """Make the largest entry of each row positive: equal data give equal directions."""
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
     return np.asarray(rows * np.sign(largest)[:, None])
 
@@ -45,18 +46,17 @@ def fix_signs(rows: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k d"]:
 def span_coordinates(
     X: Float[np.ndarray, "row d"],
 ) -> tuple[Float[np.ndarray, "row r"], Float[np.ndarray, "d r"] | None]:
-    """Rows in an orthonormal basis of their span, and that basis; unchanged if n ≥ d."""
+    """Rows in an orthonormal basis of their span, and the basis; unchanged if n ≥ d."""
     if X.shape[0] >= X.shape[1]:
         return X, None
     basis, triangle = np.linalg.qr(X.T)
     return triangle.T, basis
 
 
-def fantope_projection(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
+def fantope_projection(M: Square, k: int) -> Square:
     """Project the symmetric `M` onto F_k: clip shifted eigenvalues to [0, 1].
 
-    Vu et al. (NeurIPS 2013), Lemma 4.1: Σ_i min(max(λ_i - θ, 0), 1) u_i u_iᵀ with θ such that the
-    trace is k.
+    Σ_i min(max(λ_i - θ, 0), 1) u_i u_iᵀ of trace k, by θ (Vu et al., NeurIPS 2013, Lemma 4.1).
 
     >>> fantope_projection(np.diag([3.0, 1.0, 0.9]), 2).round(3).diagonal().tolist()
     [1.0, 0.55, 0.45]
@@ -70,8 +70,8 @@ def fantope_projection(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray,
     return np.asarray((vectors * np.clip(values - theta, 0.0, 1.0)) @ vectors.T)
 
 
-def leading_directions(P: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "k r"]:
-    """The top-k eigenvectors of `P` as orthonormal rows: the nearest projection of rank k."""
+def leading_directions(P: Square, k: int) -> Float[np.ndarray, "k d"]:
+    """The top-k eigenvectors of `P` as rows: the nearest projection of rank k."""
     _, vectors = np.linalg.eigh((P + P.T) / 2)
     return np.asarray(vectors[:, ::-1][:, :k].T)
 

@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
 from countergen_edit.erasers.leace import cross_covariance_span
@@ -20,8 +19,7 @@ from countergen_edit.erasers.numerics import fix_signs, thin_svd
 class MeanDifference(BaseEraser):
     """Erase orthogonally the span of { μ_g - μ̄ }, of rank c - 1 for c classes; mean: μ̄.
 
-    All class means then coincide, so that no linear probe with an intercept beats the constant
-    predictor (Belrose et al. 2023, Theorem 3.1, https://arxiv.org/abs/2306.03819).
+    All class means then coincide: no linear probe beats the constant one (see `certificate`).
 
     >>> X = np.array([[0.0, 1.0, 0.0], [2.0, 1.0, 1.0], [0.0, 3.0, 0.0], [2.0, 3.0, 1.0]])
     >>> MeanDifference().fit(X, ["f", "f", "m", "m"]).erasure_.right.round(6).tolist()
@@ -29,10 +27,8 @@ class MeanDifference(BaseEraser):
     """
 
     def fit(self, X: Any, y: Any) -> MeanDifference:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
-        span = span_of_means(rows.class_means)
-        self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(span_of_means(rows.class_means), rows)
         return self
 
 
@@ -56,7 +52,7 @@ class SAL(BaseEraser):
     """Dimensions to erase; None erases c - 1."""
 
     def fit(self, X: Any, y: Any) -> SAL:
-        """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
+        """Fit to rows and classes; `UserError` for a `rank` above c - 1."""
         rows = self._read(X, y)
         span = cross_covariance_span(rows)
         if self.rank is not None:
@@ -67,7 +63,7 @@ class SAL(BaseEraser):
                     f"{span.shape[1]} directions: use at most that, or eraser 'inlp'"
                 )
             span = span[:, : self.rank]
-        self._store(AffineErasure.orthogonal(span.T, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(span.T, rows)
         return self
 
 
@@ -94,7 +90,7 @@ class SentenceDebias(BaseEraser):
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
         """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
 
-        Without `pairs` the class means form one pair, which has at most c - 1 directions. Raises a
+        Without `pairs` the class means form one pair, which has at most c - 1 directions.
         `UserError` for invalid input, a pair with rows of one group, or too few directions.
         """
         rows = self._read(X, y)
@@ -107,8 +103,7 @@ class SentenceDebias(BaseEraser):
                 f"rank = {self.rank}, but the pairs differ in only {len(components)} directions: "
                 "use at most that, or pass more pairs (fit(…, pairs=ids))"
             )
-        directions = fix_signs(components[: self.rank])
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(fix_signs(components[: self.rank]), rows)
         return self
 
 
@@ -148,11 +143,11 @@ class RandomDirections(BaseEraser):
     """Seed of the subspace."""
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
-        """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""
+        """Draw the subspace; the rows give only the mean."""
         rows = self._read(X, y)
         d = rows.X.shape[1]
         require_rank(self.rank, d)
         normal = generator(self.random_state, "random directions", d).normal(size=(d, self.rank))
         basis, _ = np.linalg.qr(normal)
-        self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(basis.T, rows)
         return self

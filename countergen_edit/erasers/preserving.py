@@ -2,12 +2,9 @@
 
     min over M of  E‖M (x - m)‖²   subject to   M A = A,  M B = 0;      x ↦ x - M (x - m)
 
-With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B̃⁺, the solution is
-
-    M = Σ^(1/2) Ã (R Ã)⁺ Σ^(-1/2)
-
-Without B this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
-keeps a covariance in the same way. M grows like 1/sin of the angle between Ã and B̃.
+`contexts` has the columns of A and B, and the solution. Without B this is LEACE of the group
+differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703) keeps a covariance in the same way.
+M grows like 1/sin of the angle between Σ^(-1/2) A and Σ^(-1/2) B.
 """
 
 from __future__ import annotations
@@ -25,13 +22,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank, Share
-from countergen_edit.erasers.contexts import (
-    folds,
-    most_kept,
-    read_contexts,
-    scores,
-    whitened,
-)
+from countergen_edit.erasers.contexts import folds, most_kept, read_contexts, scores, whitened
 from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
@@ -51,26 +42,20 @@ class PreservingEraser(BaseEraser):
 
     Parameters
     ----------
-    rank : int, "cv" or None
-        Maximum number of directions to erase, those first in which contexts agree.
-    shrinkage : float, "ledoit_wolf" or "cv"
-        Of Σ towards a sphere, from 0 to 1.
-    min_angle : float
-        Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
-    keep_strength : float or None
-        Penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts, or d / 6 if
-        that is more, are kept by the means of their families. λ ≥ 0 keeps each, and adds
-        λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows.
-    keep_within : float
-        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
+    rank : maximum number of directions to erase, those first in which contexts agree
+    shrinkage : of Σ towards a sphere, from 0 to 1
+    min_angle : smallest angle in radians, in the metric of Σ, between A and B that are kept exactly
+    keep_strength : penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts,
+        or d / 6 if that is more, are kept by the means of their families. λ ≥ 0 keeps each, and
+        adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows.
+    keep_within : if above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by
+        cvxpy
 
     Attributes
     ----------
-    angle_ : float
-        Smallest principal angle in radians; π/2 if nothing is to be kept.
-    shrinkage_ : float
-    cv_scores_ : dict
-        For "cv", the score of each fold by (rank, shrinkage).
+    angle_ : smallest principal angle in radians; π/2 if nothing is to be kept
+    shrinkage_ : the amount that was used
+    cv_scores_ : for "cv", the score of each fold by (rank, shrinkage)
     """
 
     no_guarantee_because = "contexts that are kept keep their group difference"
@@ -96,8 +81,8 @@ class PreservingEraser(BaseEraser):
         """Fit to rows `X` `[n, d]`, classes `y` and the context of each row.
 
         `keep` holds ids of contexts to keep, or a boolean per row; `background` enters Σ;
-        `people` and `families` define the folds of "cv". Raises a `UserError` for invalid input or
-        settings, or an angle below `min_angle`.
+        `people` and `families` define the folds of "cv". `UserError` for invalid input or settings,
+        or an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
@@ -106,8 +91,8 @@ class PreservingEraser(BaseEraser):
             require_rank(self.rank, d)
         exact = self.keep_strength is None and self.keep_within == 0
         most = most_kept(d) if exact else None
-        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, families, most)
-        kept, pools = found.is_kept.sum(), len(np.unique(found.pool[found.is_kept]))
+        grouped = read_contexts(rows, contexts, keep, families, most)
+        kept, pools = grouped.is_kept.sum(), len(np.unique(grouped.pool[grouped.is_kept]))
         self.note_ = ""
         if pools < kept:
             self.note_ = (
@@ -115,16 +100,15 @@ class PreservingEraser(BaseEraser):
                 f"{'family' if pools == 1 else 'families'}; more than {most} one by one leave "
                 "little room for what is to be erased"
             )
-        every = read_background(self, rows.X, background)
-        inside, basis = span_coordinates(every - mean)
+        stacked = read_background(self, rows.X, background)
+        mean = rows.balanced_mean
+        inside, basis = span_coordinates(stacked - mean)
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
-        found = replace(found, X=inside[:n] @ axes)
+        grouped = replace(grouped, X=inside[:n] @ axes)
         frame_of = partial(whitened, np.clip(variances, 0.0, None), d)
-        others = inside[n:] if len(inside) > n else inside
-        others = (others - others.mean(axis=0)) @ axes
-        demands = found.demands()
-        parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
+        demands = grouped.demands()
+        parts = folds(grouped, people, families) if "cv" in (self.rank, self.shrinkage) else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
             ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
@@ -132,17 +116,18 @@ class PreservingEraser(BaseEraser):
         if not isinstance(self.shrinkage, str):
             amounts = [float(self.shrinkage)]
         elif not parts or self.shrinkage != "cv":
-            amounts = [float(ledoit_wolf_shrinkage(every)) if d > 1 else 0.0]
+            amounts = [float(ledoit_wolf_shrinkage(stacked)) if d > 1 else 0.0]
         choices = [*product(ranks, amounts)]
         if len(choices) > 1:
-            covariance, strength = others.T @ others / len(others), self.keep_strength
+            other = inside[n:] if len(inside) > n else inside
+            other = (other - other.mean(axis=0)) @ axes
+            covariance, strength = other.T @ other / len(other), self.keep_strength
             self.cv_scores_ = scores(parts, frame_of, covariance, ranks, amounts, strength)
             choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
         rank, self.shrinkage_ = choices[0]
-        for other, amount in choices if exact and len(choices) > 1 else ():
-            if frame_of(demands, amount).angle(other) >= self.min_angle:
-                rank, self.shrinkage_ = other, amount
-                break
+        if exact and len(choices) > 1:
+            wide = (c for c in choices if frame_of(demands, c[1]).angle(c[0]) >= self.min_angle)
+            rank, self.shrinkage_ = next(wide, choices[0])
         frame = frame_of(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
         if exact and self.angle_ < self.min_angle:
@@ -153,8 +138,8 @@ class PreservingEraser(BaseEraser):
             )
         left, right = frame.factors(rank, self.keep_strength)
         if self.keep_within > 0 and frame.U.shape[1]:
-            kept = frame.whiten[:, None] * demands.keep
-            right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
+            B = frame.whiten[:, None] * demands.keep
+            right = keeping_within_cvxpy(frame.A[:, :rank], B, self.keep_within) * frame.whiten
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self

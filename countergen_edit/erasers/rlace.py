@@ -24,18 +24,19 @@ from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
 from countergen_edit.erasers.numerics import (
+    Square,
     fantope_projection,
     leading_directions,
     span_coordinates,
 )
 from countergen_edit.erasers.orthogonal import span_of_means
 
+_Span = Float[np.ndarray, "s d"]
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
 
@@ -47,17 +48,17 @@ class Game:
     rows: LabelledRows
     k: int
     adversary: Callable[[LabelledRows, float, Probe | None], Probe]
-    project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
+    project: Callable[[Square, int], Square]
+    tol: float
+    max_iter: int
 
-    def value(
-        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
-    ) -> tuple[float, Probe]:
+    def value(self, P: Square, penalty: float, warm: Probe | None) -> tuple[float, Probe]:
         """V(P) and the probe that attains it."""
         X = self.rows.X - self.rows.X @ P
         probe = self.adversary(replace(self.rows, X=X), penalty, warm)
         return probe.loss + 0.5 * penalty * float((probe.weights**2).sum()), probe
 
-    def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
+    def slope(self, P: Square, probe: Probe) -> Square:
         """∇V(P)."""
         X = self.rows.X
         residual = probe.probabilities(X - X @ P) - np.eye(len(self.rows.classes))[self.rows.codes]
@@ -67,24 +68,19 @@ class Game:
         return np.asarray((slope + slope.T) / 2)
 
     def climb(
-        self,
-        P: Float[np.ndarray, "r r"],
-        warm: Probe | None,
-        penalty: float,
-        tol: float,
-        max_iter: int,
-    ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
-        """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
+        self, P: Square, penalty: float, warm: Probe | None
+    ) -> tuple[Square, float, int, Probe]:
+        """Raise V until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
         slope = self.slope(P, probe)
-        step, gap = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300), np.inf
-        n_iter = 0
-        while n_iter < max_iter:
+        step = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300)
+        gap, n_iter = np.inf, 0
+        while n_iter < self.max_iter:
             n_iter += 1
             best = leading_directions(slope, self.k)
             gap = min(bound - now, float(np.trace(best @ slope @ best.T) - (slope * P).sum()))
-            if gap <= tol:
+            if gap <= self.tol:
                 break
             for _ in range(30):
                 trial = self.project(P + step * slope, self.k)
@@ -109,29 +105,20 @@ class RLACE(BaseEraser):
 
     Parameters
     ----------
-    rank : int
-        Dimensions to erase, k.
-    solver : str
-        "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
-        "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
-        where the class covariances differ most.
-    start : str
-        Where the game begins: "class_means" or "random".
-    penalty : float
-        Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none.
-    tol : float
-        Gap in nats at which a stage ends.
-    max_iter : int
-        Maximum number of steps of P in each of the four stages.
-    random_state : int
-        Seed of a random start.
+    rank : dimensions to erase, k
+    solver : "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published)
+        or "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form
+        erases where the class covariances differ most.
+    start : where the game begins: "class_means" or "random"
+    penalty : of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none
+    tol : gap in nats at which a stage ends
+    max_iter : maximum number of steps of P in each of the four stages
+    random_state : seed of a random start
 
     Attributes
     ----------
-    n_iter_ : int
-        Steps of the game; 1 for the closed form.
-    gap_ : float
-        Bound on the possible gain, in nats (game only).
+    n_iter_ : steps of the game; 1 for the closed form
+    gap_ : bound on the possible gain, in nats (game only)
 
     >>> X = np.random.default_rng(0).normal(size=(80, 6))
     >>> RLACE(rank=1).fit(X, X[:, 0] > 0).certificate(X, X[:, 0] > 0).guaranteed
@@ -148,7 +135,6 @@ class RLACE(BaseEraser):
     random_state: int = 0
 
     def fit(self, X: Any, y: Any) -> RLACE:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
@@ -165,19 +151,21 @@ class RLACE(BaseEraser):
         else:
             self.note_ = ""
             directions = self._play(rows, span)
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(directions, rows)
         return self
 
-    def _play(self, rows: LabelledRows, span: Float[np.ndarray, "s d"]) -> Float[np.ndarray, "k d"]:
+    def _play(self, rows: LabelledRows, span: _Span) -> Float[np.ndarray, "k d"]:
         centred = rows.X - rows.mean
         scale = np.sqrt(float((centred**2).sum(axis=1).mean())) or 1.0
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        rows, k = replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1)
-        game = Game(rows, k, partial(fit_probe, tol=0.1 * self.tol), fantope_projection)
+        rows = replace(rows, X=coordinates)
+        k = min(self.rank, basis.shape[1] - 1)
+        adversary = partial(fit_probe, tol=0.1 * self.tol)
+        game = Game(rows, k, adversary, fantope_projection, self.tol, self.max_iter)
         if self.solver == "cvxpy":
-            game = Game(rows, k, fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy)
+            game = replace(game, adversary=fit_probe_cvxpy, project=fantope_by_eigenvalues_cvxpy)
         d = len(basis)
         first = generator(self.random_state, "rlace", d).normal(size=(d, k))
         if self.start == "class_means":
@@ -185,8 +173,7 @@ class RLACE(BaseEraser):
         frame, _ = np.linalg.qr(basis.T @ first)
         P, probe, self.n_iter_ = np.asarray(frame @ frame.T), None, 0
         for factor in PENALTY_FACTORS:
-            penalty = factor * self.penalty
-            P, gap, steps, probe = game.climb(P, probe, penalty, self.tol, self.max_iter)
+            P, gap, steps, probe = game.climb(P, factor * self.penalty, probe)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
         self.gap_ = max(gap, 0.0)
@@ -195,10 +182,8 @@ class RLACE(BaseEraser):
         return np.asarray(directions @ basis.T)
 
 
-def _padding(
-    rows: LabelledRows, span: Float[np.ndarray, "s d"], k: int
-) -> Float[np.ndarray, "k d"]:
-    """Leading eigenvectors, outside `span`, of Σ_g (Σ_g - Σ̄)²: how the class covariances differ."""
+def _padding(rows: LabelledRows, span: _Span, k: int) -> Float[np.ndarray, "k d"]:
+    """Leading eigenvectors of Σ_g (Σ_g - Σ̄)² outside `span`."""
     d = rows.X.shape[1]
     if k == 0:
         return np.zeros((0, d))
@@ -211,21 +196,19 @@ def _padding(
 
     def apply(v: np.ndarray) -> np.ndarray:
         v = _outside(v.ravel(), span)
-        each = [covary(g, v) for g in range(len(shares))]
-        pooled = shares @ np.stack(each)
-        squares = np.stack([covary(g, own - pooled) for g, own in enumerate(each)])
+        of_groups = [covary(g, v) for g in range(len(shares))]
+        pooled = shares @ np.stack(of_groups)
+        squares = np.stack([covary(g, of_group - pooled) for g, of_group in enumerate(of_groups)])
         return _outside(squares.sum(axis=0), span)
 
     first = generator(0, "rlace padding", d).normal(size=(d,))
     operator: Any = LinearOperator((d, d), matvec=apply, dtype=np.float64)
-    solve: Any = eigsh  # scipy's stubs know no such operator
+    solve: Any = eigsh  # scipy's stubs lack this operator
     _, vectors = solve(operator, k=k, which="LA", v0=_outside(first, span))
     frame, _ = np.linalg.qr(_outside(vectors[:, ::-1], span))
     return np.asarray(frame.T)
 
 
-def _outside(
-    vectors: Float[np.ndarray, "d ..."], span: Float[np.ndarray, "s d"]
-) -> Float[np.ndarray, "d ..."]:
+def _outside(vectors: Float[np.ndarray, "d ..."], span: _Span) -> Float[np.ndarray, "d ..."]:
     """Remove from vectors (columns) their part in the rows of `span`."""
     return np.asarray(vectors - span.T @ (span @ vectors))

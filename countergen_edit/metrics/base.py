@@ -1,4 +1,4 @@
-"""Metrics and costs, and their registry: a metric measures rows, a cost has a budget."""
+"""Metrics and costs, and their registry."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import IN_CHAT, Row
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Resampled
 from countergen_edit.models import LanguageModel
 
 Kind = Literal["bias", "cost", "other"]
@@ -25,7 +26,7 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
-Own = TypeVar("Own", bound="Metric")  # Self is refused by beartype
+_M = TypeVar("_M", bound="Metric")  # Self is refused by beartype
 
 
 class Metric(ABC):
@@ -48,7 +49,7 @@ class Metric(ABC):
     measures: ClassVar[tuple[str, ...]] = ()
     """The names of its rows, which the default view shows; its own name if empty."""
     better: ClassVar[Mapping[str, Way]] = {}
-    """Rows of which more or less is better, by name: what a gate can hold to a limit."""
+    """The better direction of rows, by name, which a gate can hold to a limit."""
     digits: ClassVar[int] = 3
     percent: ClassVar[bool] = False
     """Whether its rows are shares."""
@@ -57,7 +58,7 @@ class Metric(ABC):
     has_baseline: ClassVar[bool] = False
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
-    """Whether candidates are not measured by it, but the selected edits alone."""
+    """Whether only selected edits are measured by it."""
     is_generating: bool = False
     """Whether it needs generated text alone, which encoder-decoder models give too."""
     is_of_edits: ClassVar[bool] = False
@@ -65,19 +66,19 @@ class Metric(ABC):
     is_selectable: ClassVar[bool] = True
     """Whether `metric=` and `cost=` accept it."""
     reads_logits: ClassVar[bool] = False
-    """Whether it needs whole next-token distributions, which a served model does not give."""
+    """Whether it needs next-token distributions, which a served model lacks."""
 
     name: str = ""
     """The metric's name in this run."""
     task: Task
 
-    def bound(self: Own, task: Task, name: str = "") -> Own:
-        """A copy for one task; `UserError` if the task lacks data that the metric needs."""
-        own = copy.copy(self)
-        own.task = task
-        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
-        own.prepare()
-        return own
+    def bound(self: _M, task: Task, name: str = "") -> _M:
+        """A copy for one task; `UserError` if it lacks data that the metric needs."""
+        metric = copy.copy(self)
+        metric.task = task
+        metric.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
+        metric.prepare()
+        return metric
 
     def prepare(self) -> None:  # noqa: B027 (nothing to prepare is a fine default)
         """Make the prompts of `self.task`; `UserError` where it lacks data."""
@@ -91,7 +92,7 @@ class Metric(ABC):
 
     @classmethod
     def directions(cls, name: str) -> Mapping[str, Way]:
-        """Row → which way is better; of a bias that does not say, lower. `name` is the run's."""
+        """Row → the better direction; for a bias without `better`, lower."""
         bias: Mapping[str, Way] = dict.fromkeys(cls.measures or (name,), "lower")
         return cls.better or (bias if cls.kind == "bias" else {})
 
@@ -101,13 +102,8 @@ class Metric(ABC):
     ) -> list[Row]:
         """The rows of a model under an edit, paired with the unedited model where possible.
 
-        Runs add the columns of the edit, the task, the split and the seed.
-
-        Parameters
-        ----------
-        context : the model, and earlier measurements
-        edit : None measures the unedited model
-        split : a metric that is not slow is measured on validation data too
+        Runs add the columns of the edit, the task, the split and the seed. An edit of None is the
+        unedited model; a metric that is not slow is measured on validation data too.
         """
 
     def row(
@@ -121,32 +117,23 @@ class Metric(ABC):
     ) -> Row:
         """A row with a mean and its 95 % bootstrap interval over templates and names.
 
-        Parameters
-        ----------
-        context : its seed draws the resamples
-        scores : of the set
-        values : one for each item, or for each prompt (as `scores.log_p`) to draw names too
-        split : of the set
-        metric : the name of the row; the metric's own unless given
-        columns : further ones of the row
+        `values` are one for each item of the set, or for each prompt (as `scores.log_p`) to draw
+        names too; `metric` is the row's name, by default the metric's.
         """
-        about = {"split": split, "n": len(scores.output)} | columns
-        return Row.of(metric or self.name, scores.mean(values, context.seed), scores.data, **about)
+        mean = scores.mean(values, context.seed)
+        columns = {"split": split, "n": len(scores.output)} | columns
+        return Row.of(metric or self.name, mean, scores.data, **columns)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
     ) -> Row | None:
-        """Of a bias: the row `bias_removed`, the share removed over a split's sets together."""
+        """Of a bias: the row `bias_removed`, over the sets of a split together."""
         return None
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
-    ) -> Float64[np.ndarray, " resample"] | None:
-        """Of a bias: the share removed, first its value, then in each resample.
-
-        Resamples are the same for every edit, so that differences between edits are paired. None
-        where nothing can be resampled.
-        """
+    ) -> Resampled | None:
+        """Of a bias: the share removed, then that of each resample, the same for every edit."""
         return None
 
 
@@ -166,7 +153,7 @@ class Degradation:
 
 
 class Cost(Metric):
-    """A metric with a budget: the largest degradation by an edit that is acceptable, above 0."""
+    """A metric with a budget: the largest acceptable degradation, above 0."""
 
     kind: ClassVar[Kind] = "cost"
     has_baseline: ClassVar[bool] = True
@@ -195,23 +182,22 @@ class Cost(Metric):
         return Degradation(sign * (after.value - before.value), self.budget)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows of an edit and split that the budget holds for; in a chat template too."""
-        own = [row for row in rows if row.metric == self.counts]
-        return [*own[:1], *[row for row in own if row.dataset.endswith(IN_CHAT)][:1]]
+        """The rows that the budget holds for; in a chat template too."""
+        rows = [row for row in rows if row.metric == self.counts]
+        return [*rows[:1], *[row for row in rows if row.dataset.endswith(IN_CHAT)][:1]]
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
-        """The largest degradation over the counted rows of a split; None where one is missing."""
+        """The largest degradation over the counted rows; None where one is missing."""
         first, now = (
             {(row.dataset, row.group_a, row.group_b): row for row in self.counted(rows)}
             for rows in (before, after)
         )
-        found = [
-            self.degradation(row, now[key]) if key in now else None for key, row in first.items()
-        ]
-        known = [degradation for degradation in found if degradation is not None]
-        if not known or len(known) < len(found):
-            return None
-        return max(known, key=lambda degradation: degradation.share)
+        degradations = []
+        for key, row in first.items():
+            if key not in now or (degradation := self.degradation(row, now[key])) is None:
+                return None
+            degradations.append(degradation)
+        return max(degradations, key=lambda degradation: degradation.share, default=None)
 
     def at_best(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with the better end of their interval as their value."""

@@ -5,9 +5,8 @@ Rows: `benchmark` for each figure of each part and bias type, with intervals ove
 by Holm's method; `benchmark_source`. Nothing is fitted or selected on these data.
 
 P is Student's, of a change over its standard error, with one degree of freedom less than there are
-clusters (of several groups, those of the smallest). The smallest detectable change has a power of
-80 % at 5 %, two-sided: 2.8 standard errors (Card et al. 2020). Two runs are compared on the items
-that both have, with the same number and the same texts.
+clusters (of several groups, those of the smallest). Two runs are compared on the items that both
+have, with the same number and the same texts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from annotated_types import Gt, Le
-from jaxtyping import Float64
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 from scipy import stats
@@ -42,7 +40,6 @@ from countergen_edit.data.benchmarks import (
     Files,
     benchmark_named,
 )
-from countergen_edit.data.benchmarks import benchmark_named as named
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -51,14 +48,15 @@ from countergen_edit.metrics.fairpair.phi import Sentiment
 from countergen_edit.metrics.rows import Row, with_holm
 from countergen_edit.metrics.statistics import (
     Estimate,
+    Resampled,
     Weights,
     estimate,
+    finite,
     resample,
     share_interval,
 )
 from countergen_edit.models import LanguageModel, generate, lengths, opens_texts
 
-FigureDraws = Float64[np.ndarray, " resample"]
 EVERY_TYPE = "all"
 """The bias type of figures over all of them."""
 _LEAST = 0.5
@@ -94,28 +92,26 @@ def value_of(formula: str | int, columns: Mapping[str, Any]) -> Any:
 def counts_of(
     benchmark: Benchmark, items: Sequence[BenchmarkItem], scores: Sequence[Sequence[float]]
 ) -> pd.DataFrame:
-    """A line for each item, with its counts from the scores of its texts.
-
-    The counts of several sampled texts are added up.
-    """
+    """A line for each item with its counts, added up over sampled texts."""
     facts = ["id", "part", "bias_type", "cluster", "group"]
-    counted = pd.DataFrame([[vars(i)[fact] for fact in facts] for i in items], columns=facts)
+    counted = pd.DataFrame([vars(item) for item in items], columns=facts)
     counted["digest"] = [digest(item.texts) for item in items]
     documents = pd.DataFrame([item.entry for item in items], dtype=object)
     columns = {field: documents[field].to_numpy() for field in documents}
-    names = [*benchmark.items.texts]
-    others = [f"swapped_{name}" for name in names[: benchmark.swapped]]
+    shape: tuple[int, ...] = (1, len(items))
     if benchmark.sampling:
         columns["sentiment"] = np.array(scores, dtype=float).T
+        shape = columns["sentiment"].shape
     else:  # of items without texts about other groups their scores are missing
-        each_row = [dict(enumerate(own)) for own in scores]
-        values = pd.DataFrame(each_row, columns=range(len(names + others)))
-        columns |= dict(zip(names + others, values.to_numpy(np.float64).T, strict=True))
-        columns["answer"] = values[range(len(names))].to_numpy(np.float64).argmax(axis=1)
-    shape = np.shape(columns["sentiment"]) if benchmark.sampling else (1, len(items))
+        names = [*benchmark.items.texts]
+        names += [f"swapped_{name}" for name in names[: benchmark.swapped]]
+        by_text = [dict(zip(names, of_item, strict=False)) for of_item in scores]
+        table = pd.DataFrame(by_text, columns=names, dtype=np.float64)
+        columns |= {name: table[name].to_numpy() for name in names}
+        columns["answer"] = table[[*benchmark.items.texts]].to_numpy().argmax(axis=1)
     for count, formula in benchmark.counts.items():
-        each = np.broadcast_to(value_of(formula, columns), shape)
-        counted[count] = each.astype(float).sum(axis=0)
+        values = np.broadcast_to(value_of(formula, columns), shape)
+        counted[count] = values.astype(float).sum(axis=0)
     return counted
 
 
@@ -123,15 +119,15 @@ def counts_of(
 class BenchmarkFigure:
     """A figure of some items, in resamples of their clusters.
 
-    `draws` begins with the figure itself; `weights` are per group where groups are drawn apart;
-    `pooled` weighs every item alike where clusters have equal weight.
+    `draws` begins with the figure itself; `weights` are per group where it compares two; `pooled`
+    weighs items alike where the figure weighs clusters alike.
     """
 
     benchmark: str
     kind: FigureKind
     part: str
     bias_type: str
-    draws: FigureDraws
+    draws: Resampled
     weights: tuple[Weights, ...]
     items: int
     pooled: float | None
@@ -145,55 +141,57 @@ class BenchmarkFigure:
         within = (-1.0 if self.kind.signed else 0.0, 1.0)
         return estimate(self.draws, *self.weights, within=within, whole=float(not self.kind.signed))
 
-    def less(self, other: FigureDraws | float) -> tuple[Estimate, float | None]:
+    def less(self, other: Resampled | float) -> tuple[Estimate, float | None]:
         """The figure less a value, or less other draws on the same resamples, with its P.
 
-        P is two-sided, None where undefined, and that of equal signs where clusters all differ
-        alike. Where none differs, the interval is as wide as the share that may, by Clopper and
-        Pearson, times the range of the figure.
+        P is None where undefined, and that of equal signs where all clusters differ alike. Where
+        none differs, the interval is Clopper and Pearson's, times the range of the figure.
         """
-        found = estimate(self.draws - other, *self.weights)
+        gap = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
-        if not (math.isfinite(found.standard_error) and math.isfinite(found.value)):
-            return found, None
-        if found.standard_error == 0 and found.value == 0:
-            most = share_interval(0, fewest)[1] * (2.0 if self.kind.signed else 1.0)
-            return replace(found, lo=-most, hi=most), 1.0
-        if found.standard_error == 0:
-            return found, 2.0 ** (1 - fewest)
-        return found, found.p_of_none(fewest)
+        if not (math.isfinite(gap.standard_error) and math.isfinite(gap.value)):
+            return gap, None
+        if gap.standard_error:
+            return gap, gap.p_of_none(fewest)
+        if gap.value:
+            return gap, 2.0 ** (1 - fewest)
+        most = share_interval(0, fewest)[1] * (2.0 if self.kind.signed else 1.0)
+        return replace(gap, lo=-most, hi=most), 1.0
 
     def row(self, metric: str, seed: int, of: Estimate, **detail: Any) -> Row:
         kind = self.kind
-        about: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
-        about["clusters"] = self.clusters
-        about |= {"undirected": True} if kind.undirected else {}
-        about |= {"counterfactual": kind.counterfactual} if kind.counterfactual else {}
+        facts: Any = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
+        facts["clusters"] = self.clusters
+        marks = {"undirected": kind.undirected, "counterfactual": kind.counterfactual}
+        facts |= {mark: value for mark, value in marks.items() if value}
         part = {"part": self.part} if self.part else {}
         facets = {"figure": kind.name, **part, "bias_type": self.bias_type}
-        columns: dict[str, Any] = {"facets": {"benchmark": self.benchmark, **facets}}
-        columns |= {"dataset": self.benchmark, "split": "test", "n": self.items, "seed": seed}
-        return Row(metric, **of.columns, **columns, detail=about | detail)
+        columns: Any = {"facets": {"benchmark": self.benchmark, **facets}, "n": self.items}
+        columns |= {"dataset": self.benchmark, "split": "test", "seed": seed}
+        return Row(metric, **of.columns, **columns, detail=facts | detail)
 
 
 def figures_of_counts(
     benchmark: Benchmark, counts: pd.DataFrame, seed: int
 ) -> list[BenchmarkFigure]:
     """Every figure of every part and bias type, and of all bias types together."""
-    found, types = list[BenchmarkFigure](), [*counts["bias_type"].unique()]
+    figures = list[BenchmarkFigure]()
+    types = [*counts["bias_type"].unique()]
     for part, of_part in counts.groupby("part", sort=False):
         for bias_type in [*types, *([EVERY_TYPE] if len(types) > 1 else [])]:
-            own = of_part if bias_type == EVERY_TYPE else of_part[of_part["bias_type"] == bias_type]
+            is_all = bias_type == EVERY_TYPE
+            of_type = of_part if is_all else of_part[of_part["bias_type"] == bias_type]
             for kind in benchmark.kinds_of(part):
                 # Figures of some groups or items are about one bias type alone.
-                if bias_type == EVERY_TYPE and (kind.groups or kind.requires):
+                if is_all and (kind.groups or kind.requires):
                     continue
-                if {*kind.groups} <= {*own["group"]}:
-                    about = own[own["group"].isin(kind.groups)] if kind.groups else own
-                    have = about[about[kind.requires] > 0] if kind.requires else about
-                    if len(have) and len(have) >= _LEAST * len(about):
-                        found.append(_figure(benchmark, kind, part, bias_type, have, seed))
-    return found
+                if {*kind.groups} <= {*of_type["group"]}:
+                    items = of_type[of_type["group"].isin(kind.groups)] if kind.groups else of_type
+                    least = _LEAST * len(items)
+                    items = items[items[kind.requires] > 0] if kind.requires else items
+                    if len(items) and len(items) >= least:
+                        figures.append(_figure(benchmark, kind, part, bias_type, items, seed))
+    return figures
 
 
 def _figure(
@@ -205,25 +203,26 @@ def _figure(
     seed: int,
 ) -> BenchmarkFigure:
     """A figure of some items; part, bias type and group name the draws of clusters."""
-    values, weights = list[FigureDraws](), list[Weights]()
+    values, weights = list[Resampled](), list[Weights]()
     pooled: float | None = None
     with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
         for group in kind.groups or ("",):
-            own = items[items["group"] == group] if group else items
-            cluster, names = pd.factorize(own["cluster"])
+            members = items[items["group"] == group] if group else items
+            cluster, names = pd.factorize(members["cluster"])
             unit = ("benchmark", benchmark.name, part, bias_type, *filter(None, [group]))
             weights.append(resample(len(names), seed, *unit))
             size = np.bincount(cluster) if benchmark.equal_clusters else 1
-            totals = {c: np.bincount(cluster, weights=own[c]) / size for c in benchmark.counts}
+            totals = {c: np.bincount(cluster, members[c]) / size for c in benchmark.counts}
             sums = {count: weights[-1] @ total for count, total in totals.items()}
             values.append(value_of(kind.formula, sums))
         if benchmark.equal_clusters:
-            every = value_of(kind.formula, {c: items[c].to_numpy().sum() for c in benchmark.counts})
-            pooled = float(every) if math.isfinite(every) else None
+            sums = {count: items[count].to_numpy().sum() for count in benchmark.counts}
+            pooled = finite(value_of(kind.formula, sums))
     alone = any(len(drawn) == 1 for drawn in weights)  # one cluster has no spread
     draws = np.asarray(values[0] - values[1] if values[1:] else values[0])[: 1 if alone else None]
-    drawn = (draws, tuple(weights), len(items), pooled)
-    return BenchmarkFigure(benchmark.name, kind, part, bias_type, *drawn)
+    return BenchmarkFigure(
+        benchmark.name, kind, part, bias_type, draws, tuple(weights), len(items), pooled
+    )
 
 
 def read_counts(path: Path) -> pd.DataFrame:
@@ -240,32 +239,33 @@ def difference_rows(
     edit: str,
 ) -> list[Row]:
     """Every figure in `after` less in `before`; none without shared items."""
-    benchmark, either = benchmark_named(name), pd.concat([before, after]).drop_duplicates(_KEY)
+    benchmark = benchmark_named(name)
+    either = pd.concat([before, after]).drop_duplicates(_KEY)
     shared = before[_KEY].merge(after[_KEY])
     sides = (figures_of_counts(benchmark, shared.merge(side), seed) for side in (before, after))
     rows = []
     for one, two in zip(*sides, strict=True):
-        found, p = two.less(one.draws)
+        difference, p = two.less(one.draws)
         is_of_type = (either["bias_type"] == one.bias_type) | (one.bias_type == EVERY_TYPE)
         count = int((is_of_type & (either["part"] == one.part)).sum())
-        about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
-        row = one.row("benchmark_difference", seed, found)
+        place = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
+        row = one.row("benchmark_difference", seed, difference)
         del row.facets["benchmark"]
-        own = {
-            "about": f"{benchmark.source.title} ({about})",
+        facts = {
+            "about": f"{benchmark.source.title} ({place})",
             "of": one.kind.title,
             "percent": True,
             "before": one.estimate.columns["value"],
             "after": two.estimate.columns["value"],
             "p": p,
             "method": "drawn over clusters, the same in both",
-            "smallest": found.smallest,
+            "smallest": difference.smallest,
             "clusters": one.clusters,
             "samples": one.items,
             "samples_of_either": count,
             "samples_of_one": count - one.items,
         }
-        rows.append(replace(row, edit=edit, detail={**detail, **own}))
+        rows.append(replace(row, edit=edit, detail={**detail, **facts}))
     return rows
 
 
@@ -277,7 +277,7 @@ SAMPLING = {
     "top_p": Annotated[float, Gt(0), Le(1)],
     "temperature": Annotated[float, Gt(0)],
 }
-"""Settings of a benchmark of sampled texts, as of `generate`; `n` texts for each prompt."""
+"""Settings of sampled texts, as of `generate`; `n` texts for each prompt."""
 _LONGEST = 20
 """Texts of each benchmark whose length is checked before a run."""
 
@@ -287,17 +287,12 @@ class Benchmarks(Metric):
 
     Parameters
     ----------
-    of : str or sequence of str
-        Benchmarks by name, and YAML files of further ones.
-    directory : str, optional
-        Directory of their data, or one file of a benchmark; None takes the installed package's.
-        A file `sources.yaml` there gives the hashes of other versions.
-    bias_types : str or sequence of str, optional
-        The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
-    limit : int or mapping, optional
-        Most items of each part and bias type, for all benchmarks or by name.
-    settings : mapping, optional
-        Name → `SAMPLING` of a benchmark of sampled texts.
+    of : benchmarks by name, and YAML files of further ones
+    directory : directory of their data, or one file of a benchmark; None takes the installed
+        package's. A file `sources.yaml` there gives the hashes of other versions.
+    bias_types : the benchmarks' own, axes, or `all`; None takes those of the audited axis, or all
+    limit : most items of each part and bias type, for all benchmarks or by name
+    settings : name → `SAMPLING` of a benchmark of sampled texts
     """
 
     title = "Published benchmarks"
@@ -319,63 +314,59 @@ class Benchmarks(Metric):
         self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
-        self.benchmarks = [named(name) for name in self.of]
+        self.benchmarks = [benchmark_named(name) for name in self.of]
         self.is_generating = all(one.sampling for one in self.benchmarks)
         limits = limit if isinstance(limit, Mapping) else {self.of[0]: limit}
         for name in (*limits, *self.settings):
             require_known("benchmark", name, dict.fromkeys((*BENCHMARKS, *self.of)))
-        for name, own in self.settings.items():
-            known = SAMPLING if named(name).sampling else {}
-            require_keys(own, known, f"setting of benchmark {name}", f"benchmark {name}.")
+        for name, sampling in self.settings.items():
+            types = SAMPLING if benchmark_named(name).sampling else {}
+            require_keys(sampling, types, f"setting of benchmark {name}", f"benchmark {name}.")
         if any(most is not None and most < 1 for most in limits.values()):
             raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
     def prepare(self) -> None:
-        known = {name for one in self.benchmarks for name in (*one.bias_types, *one.axes)}
-        for wanted in self.bias_types or ():
-            require_known("bias type", wanted, sorted({*known, EVERY_TYPE}))
+        names = {name for one in self.benchmarks for name in (*one.bias_types, *one.axes)}
+        for bias_type in self.bias_types or ():
+            require_known("bias type", bias_type, sorted({*names, EVERY_TYPE}))
         self.read: dict[str, tuple[Benchmark, list[BenchmarkItem]]] = {}
         for one in self.benchmarks:
             if types := self._types(one):
                 files = Files.of(one.name, self.directory)
                 items = [self._with_others(one, item) for item in one.read(files, types)]
                 sampling = {**one.sampling, **self.settings.get(one.name, {})}
-                own = replace(one, source=files.source, sampling=sampling)
-                self.read[one.name] = own, items
+                benchmark = replace(one, source=files.source, sampling=sampling)
+                self.read[one.name] = benchmark, items
 
     def _with_others(self, benchmark: Benchmark, item: BenchmarkItem) -> BenchmarkItem:
-        """The item with its first texts about the other group of the axis added, if it has one."""
-        task, own = self.task, item.texts[: benchmark.swapped]
-        if not own or task.substitution is None:
-            return item
-        if item.bias_type not in benchmark.axes.get(task.axis.name, ()):
+        """The item with its texts about the other group of the axis, if it has one."""
+        task, texts = self.task, item.texts[: benchmark.swapped]
+        bias_types = benchmark.axes.get(task.axis.name, ())
+        if not texts or task.substitution is None or item.bias_type not in bias_types:
             return item
         swap = task.substitution.swap
-        others = [(swap(prompt), swap(text)) for prompt, text in own]
-        is_swapped = all(a != b for a, b in zip(own, others, strict=True))
-        return replace(item, texts=(*item.texts, *others)) if is_swapped else item
+        swapped = [(swap(prompt), swap(text)) for prompt, text in texts]
+        differ = all(a != b for a, b in zip(texts, swapped, strict=True))
+        return replace(item, texts=(*item.texts, *swapped)) if differ else item
 
     def _types(self, benchmark: Benchmark) -> list[str]:
         axes = sorted(self.task.own_axes & benchmark.axes.keys()) if self.bias_types is None else ()
-        wanted = self.bias_types or axes or [EVERY_TYPE]
-        types = {name for one in wanted for name in benchmark.axes.get(one, (one,))}
-        return [name for name in benchmark.bias_types if name in types or EVERY_TYPE in wanted]
+        names = self.bias_types or axes or [EVERY_TYPE]
+        types = {bias_type for name in names for bias_type in benchmark.axes.get(name, (name,))}
+        return [name for name in benchmark.bias_types if name in types or EVERY_TYPE in names]
 
     def items(self, name: str, seed: int) -> list[BenchmarkItem]:
         """The items of a benchmark within the limits of the metric and of the task."""
-        own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
-        limit = min((most for most in (own, self.task.limit) if most is not None), default=None)
+        limit = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
+        limit = min((most for most in (limit, self.task.limit) if most is not None), default=None)
         groups: dict[tuple[str, ...], list[BenchmarkItem]] = defaultdict(list)
         for item in self.read[name][1]:
             groups[item.part, item.bias_type, *filter(None, [item.group])].append(item)
-        return [
-            item
-            for about, items in groups.items()
-            for item in limited(items, limit, seed, name, *about)
-        ]
+        parts = (limited(items, limit, seed, name, *group) for group, items in groups.items())
+        return [*chain.from_iterable(parts)]
 
     def check(self, model: LanguageModel) -> None:
-        """Raise a `UserError` where the context has no room for one of the longest texts."""
+        """`UserError` where the context lacks room for one of the longest texts."""
         for benchmark, items in self.read.values():
             if not benchmark.sampling:
                 texts = {prompt + text for item in items for prompt, text in item.texts}
@@ -386,7 +377,7 @@ class Benchmarks(Metric):
                 require_room(model, benchmark.name, longest, benchmark.sampling["max_new_tokens"])
 
     def narrowed(self, model: LanguageModel) -> str:
-        names = [name for name in BENCHMARKS if named(name).sampling]
+        names = [name for name in BENCHMARKS if benchmark_named(name).sampling]
         return f"metric.benchmarks.of=[{','.join(names)}]"
 
     def measure(
@@ -400,18 +391,18 @@ class Benchmarks(Metric):
             return [*(self._source_row(name, context) for name in self.read), *rows]
         changes = []
         for old, one in zip(self._figures(context, None), now, strict=True):
-            found, p = one.less(old.draws)
-            detail = {"smallest": found.smallest, "p": p}
-            changes.append(one.row(BENCHMARK_CHANGE, context.seed, found, **detail))
+            change, p = one.less(old.draws)
+            detail = {"smallest": change.smallest, "p": p}
+            changes.append(one.row(BENCHMARK_CHANGE, context.seed, change, **detail))
         return [*rows, *with_holm(changes)]
 
     def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[BenchmarkFigure]:
-        found = []
+        figures = []
         for name, (benchmark, _) in self.read.items():
             if items := self.items(name, context.seed):
                 counts = self._counts(context, edit, benchmark, items)
-                found += figures_of_counts(benchmark, counts, context.seed)
-        return found
+                figures += figures_of_counts(benchmark, counts, context.seed)
+        return figures
 
     def _counts(
         self,
@@ -420,24 +411,26 @@ class Benchmarks(Metric):
         benchmark: Benchmark,
         items: Sequence[BenchmarkItem],
     ) -> pd.DataFrame:
-        """The counts of each item, from the store if they are there: a killed run repeats none."""
+        """The counts of each item; a run that was killed reads them from the store."""
         folder = context.place(BENCHMARK_STORE, edit).with_suffix("")
         path = folder / f"{Path(benchmark.name).stem}{COUNTED}"
-        how, asked = benchmark.sampling, is_asked(context.model, items)
-        content = [[item.id, item.replies if asked else item.texts, item.entry] for item in items]
-        key = digest([content, how, context.seed, benchmark.counts])
-        if path.is_file() and (kept := read_counts(path))["key"][0] == key:
-            return kept
+        in_chat = is_asked(context.model, items)
+        content = [[item.id, item.replies if in_chat else item.texts, item.entry] for item in items]
+        key = digest([content, benchmark.sampling, context.seed, benchmark.counts])
+        if path.is_file() and (counts := read_counts(path))["key"][0] == key:
+            return counts
         texts = list[list[str]]()
-        if how:
-            sampling = {"do_sample": True, "seed": context.seed, **how}
+        if benchmark.sampling:
+            sampling = {"do_sample": True, "seed": context.seed, **benchmark.sampling}
             n = sampling.pop("n")
             prompts = [item.entry["prompt"] for item in items for _ in range(n)]
             with context.under(edit) as model:
                 new = generate(model, prompts, progress=f"Writing {benchmark.name}", **sampling)
             whole = [joined(prompt, text) for prompt, text in zip(prompts, new, strict=True)]
             texts = [whole[start : start + n] for start in range(0, len(whole), n)]
-        scores = sentiment(texts) if how else likelihoods(context, edit, benchmark, items)
+            scores = sentiment(texts)
+        else:
+            scores = likelihoods(context, edit, benchmark, items)
         counts = counts_of(benchmark, items, scores)
         lines = counts.assign(benchmark=benchmark.name, key=key, written=texts or None)
         write_json_lines(path, lines.to_dict("records"))
@@ -445,19 +438,20 @@ class Benchmarks(Metric):
 
     def _of_people(self, seed: int) -> dict[tuple[str, str], Estimate]:
         """The figures of human texts, by benchmark and name."""
-        found: dict[tuple[str, str], Estimate] = {}
+        estimates: dict[tuple[str, str], Estimate] = {}
         for name, (benchmark, _) in self.read.items():
             if benchmark.human_source and (items := self.items(name, seed)):
                 scores = sentiment([[item.entry["sentence"]] for item in items])
                 counts = counts_of(benchmark, items, scores)
-                own = figures_of_counts(benchmark, counts, seed)
-                found |= {(name, one.kind.name): one.estimate for one in own}
-        return found
+                for one in figures_of_counts(benchmark, counts, seed):
+                    estimates[name, one.kind.name] = one.estimate
+        return estimates
 
     def _rows(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
-        people, rows = self._of_people(seed), list[Row]()
-        families: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        people = self._of_people(seed)
+        rows = list[Row]()
+        families = defaultdict[tuple[str, str], list[Row]](list)
         for one in now:
             row = one.row(BENCHMARK, seed, one.estimate)
             if one.pooled is not None:
@@ -475,24 +469,28 @@ class Benchmarks(Metric):
         return rows
 
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
-        benchmark, every = self.read[name]
-        items, model = self.items(name, context.seed), context.model
+        benchmark, all_items = self.read[name]
+        model = context.model
+        items = self.items(name, context.seed)
         parts = dict.fromkeys(item.part for item in items)
         kinds = [kind for part in parts for kind in benchmark.kinds_of(part)]
         facts = ("title", "citation", "licence", "url")
-        about = {
+        detail = {
             **{fact: getattr(benchmark.source, fact) for fact in facts},
             "figures": {kind.title: kind.description for kind in kinds},
             "flaws": benchmark.flaws,
             "clusters": benchmark.clusters,
             "people": benchmark.human_source,
-            **{"scoring": benchmark.scoring, "normalise": benchmark.normalise},
-            **{"first_token": opens_texts(model), "in_template": model.chat.is_on},
-            **{"asked": is_asked(model, items), "all_items": len(every)},
+            "scoring": benchmark.scoring,
+            "normalise": benchmark.normalise,
+            "first_token": opens_texts(model),
+            "in_template": model.chat.is_on,
+            "asked": is_asked(model, items),
+            "all_items": len(all_items),
         }
-        columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test"}
-        columns |= {"n": len(items), "seed": context.seed, "detail": about}
-        return Row(BENCHMARK_SOURCE, float(len(items)), dataset=name, **columns)
+        columns: dict[str, Any] = {"dataset": name, "facets": {"benchmark": name}, "split": "test"}
+        n = len(items)
+        return Row(BENCHMARK_SOURCE, float(n), n=n, seed=context.seed, detail=detail, **columns)
 
 
 def limited(
@@ -510,8 +508,8 @@ def limited(
     for place in generator(seed, "benchmark", *unit).permutation(len(items)).tolist():
         by_cluster[items[place].cluster].append(place)
     turns = chain.from_iterable(zip_longest(*by_cluster.values()))
-    kept = islice((place for place in turns if place is not None), limit)
-    return [items[place] for place in sorted(kept)]
+    drawn = islice((place for place in turns if place is not None), limit)
+    return [items[place] for place in sorted(drawn)]
 
 
 def likelihoods(
@@ -521,11 +519,11 @@ def likelihoods(
     items: Sequence[BenchmarkItem],
 ) -> list[list[float]]:
     """The log-probability of each text of the items, or its mean over tokens."""
-    asked = is_asked(context.model, items)
-    texts = [pair for item in items for pair in (item.replies if asked else item.texts)]
-    found = context.texts(texts, edit, f"Scoring {benchmark.name}", asked)
+    in_chat = is_asked(context.model, items)
+    texts = [pair for item in items for pair in (item.replies if in_chat else item.texts)]
+    scores = context.texts(texts, edit, f"Scoring {benchmark.name}", in_chat)
     is_mean = benchmark.normalise == "mean"
-    values = iter((found.log_p / found.tokens if is_mean else found.log_p).tolist())
+    values = iter((scores.log_p / scores.tokens if is_mean else scores.log_p).tolist())
     return [[next(values) for _ in item.texts] for item in items]
 
 
@@ -536,5 +534,5 @@ def is_asked(model: LanguageModel, items: Sequence[BenchmarkItem]) -> bool:
 
 def sentiment(texts: Sequence[Sequence[str]]) -> list[list[float]]:
     """VADER's compound score of each text."""
-    scores = iter(Sentiment().scores([text for own in texts for text in own]).tolist())
-    return [[next(scores) for _ in own] for own in texts]
+    scores = iter(Sentiment().scores([text for of_item in texts for text in of_item]).tolist())
+    return [[next(scores) for _ in of_item] for of_item in texts]

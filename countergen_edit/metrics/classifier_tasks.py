@@ -3,10 +3,7 @@
 Sentiment is tested template by template, all sentences of one group against those of the other,
 paired (`sentences`; section 2.1, Table 2). Sentences about one pair of people are not independent:
 `people` averages each pair's sentences first. `tests/testbed/test_classifiers.py` has the false
-positive rates of both.
-
-A user's own task is a subclass, named as `path/to/file.py:Class` or entered with
-`@TASKS.register("mine")`, with templates in a file of the user's.
+positive rates of both. A user's own task is a subclass, as `path/to/file.py:Class`.
 """
 
 from __future__ import annotations
@@ -29,6 +26,8 @@ from countergen_edit.metrics.paraphrases import ALPHA, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
+    Resampled,
+    Weights,
     adjusted,
     bootstrap_mean,
     estimate,
@@ -46,20 +45,18 @@ from countergen_edit.models.loading import load_head
 
 
 class ClassifierTask(ABC):
-    """A measure of bias in a classifier, over templates and their paraphrases.
-
-    `labels_of` is a name in `models.classifiers.ROLE_NAMES`, `head` one in `models.loading.HEADS`.
-    """
+    """A measure of bias in a classifier, over templates and their paraphrases."""
 
     labels_of: ClassVar[str]
+    """A name in `models.classifiers.ROLE_NAMES`."""
     head: ClassVar[str] = "sequence classifier"
+    """A name in `models.loading.HEADS`."""
 
     @abstractmethod
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """A row for every template or paraphrase, and rows of how these spread.
 
-        `model` is what `load` or `wrap` returned. `UserError` if templates lack what the task
-        needs.
+        `model` comes from `load` or `wrap`. `UserError` if templates lack a slot that is needed.
         """
 
     def texts(self, bank: TemplateBank, template: str) -> Iterator[Filled]:
@@ -70,8 +67,7 @@ class ClassifierTask(ABC):
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
         """The model by hub id or directory; `where` is device, dtype and revision as of `load`.
 
-        `labels` are its outputs in order, where its config does not say. `UserError` if it does not
-        fit.
+        `labels` are its outputs in order, if its config lacks them; `UserError` if they do not fit.
         """
         if name != VADER:
             return self.wrap(name, *load_head(self.head, name, **where), labels)
@@ -107,8 +103,7 @@ OVER_TEMPLATES = " over templates"
 class TemplateRows(list[Row]):
     """Rows of measures over templates and their paraphrases, and of how these spread.
 
-    `values` are those added of a measure and data set since their last `spread`: of the original
-    template, then of its paraphrases.
+    `values` of a measure and data set are of the original template, then of its paraphrases.
     """
 
     def __init__(self, bank: TemplateBank, seed: int) -> None:
@@ -125,33 +120,34 @@ class TemplateRows(list[Row]):
         family: Family,
         template: str,
         *,
-        dataset: str,
         n: int,
+        dataset: str = "",
+        test: str = "",
         **detail: Any,
     ) -> None:
-        """Add a measure of one template or paraphrase, which is a facet."""
+        """Add a measure of one template or paraphrase of a family."""
+        dataset = dataset or family.name
         self.values[metric, dataset].append(estimated.value)
-        about: dict[str, Any] = {**self.groups, "dataset": dataset, "n": n, "seed": self.seed}
-        about["facets"] = {"paraphrase": template}
-        about["detail"] = {"original": template == family.original} | detail
-        self.append(Row.of(metric, estimated, **about))
+        columns: dict[str, Any] = {**self.groups, "dataset": dataset, "n": n, "seed": self.seed}
+        columns["facets"] = {"paraphrase": template} | ({"test": test} if test else {})
+        columns["detail"] = {"original": template == family.original, **detail}
+        self.append(Row.of(metric, estimated, **columns))
 
     def spread(self, metric: str, dataset: str, *, n: int | None = None, **detail: Any) -> None:
         """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
 
-        The paper's change is how much larger or smaller the measure becomes in size (Seshadri et
-        al. 2022).
+        The change is the relative one of the absolute value (Seshadri et al. 2022).
         """
-        original, *others = self.values.pop((metric, dataset))
-        mean = float(np.mean(others)) if others else math.nan
+        original, *values = self.values.pop((metric, dataset))
+        mean = float(np.mean(values)) if values else math.nan
         detail |= {
             "original": float(original),
-            "sd": float(np.std(others, ddof=1)) if len(others) > 1 else None,
-            "change": (abs(mean) - abs(original)) / abs(original) if original and others else None,
+            "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "change": (abs(mean) - abs(original)) / abs(original) if original and values else None,
         }
-        about: dict[str, Any] = {**self.groups, "dataset": dataset, "detail": detail}
-        n = len(others) if n is None else n
-        self.append(Row.of(metric + OVER_TEMPLATES, mean, n=n, **about))
+        columns: dict[str, Any] = {**self.groups, "dataset": dataset, "detail": detail}
+        columns["n"] = len(values) if n is None else n
+        self.append(Row.of(metric + OVER_TEMPLATES, mean, **columns))
 
 
 Differences = Float64[np.ndarray, "pair word"]
@@ -160,14 +156,13 @@ TESTS: Mapping[str, Callable[[Differences], Float64[np.ndarray, " drawn"]]] = {
     OVER_PEOPLE: lambda d: d.mean(axis=1),
     OVER_SENTENCES: np.ravel,
 }
-"""What the test is over → the differences that it takes for independent draws."""
+"""The unit of the test → the differences that it takes for independent draws."""
 
 
 def paired_tests(name: str, differences: Sequence[Differences]) -> pd.DataFrame:
     """One of `TESTS`, of every template of a table; for a single difference p is 1.
 
-    `n` differences are taken for independent. Category 1 says a exceeds b, -1 b exceeds a, 0
-    neither.
+    `n` counts independent differences; category 1 is a above b, -1 b above a, 0 neither.
 
     >>> d = np.array([[0.1, 0.1], [0.2, 0.2], [-0.1, -0.1]])
     >>> [int(paired_tests(name, [d]).n[0]) for name in TESTS]
@@ -184,46 +179,43 @@ def paired_tests(name: str, differences: Sequence[Differences]) -> pd.DataFrame:
 
 
 class SentimentTask(ClassifierTask):
-    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
+    """Do two groups get different P(positive) from a classifier, or from VADER?"""
 
     labels_of: ClassVar[str] = "sentiment"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Rows `sentiment_difference`, `sentiment_t_test` and `category_flips` (Table 2).
 
-        The i-th people of both groups are paired; intervals are over pairs; the value of a test's
-        row is p. Of VADER also `names_in_lexicon`.
+        Intervals are over pairs of i-th people; a test's value is p. VADER has `names_in_lexicon`.
         """
         rows, people = TemplateRows(bank, seed), len(bank.people[bank.pair[0]])
         templates = [(family, text) for family in bank.families for text in family.templates]
         texts = [[filled.text for filled in self.texts(bank, text)] for _, text in templates]
-        every = [text for of_template in texts for text in of_template]
-        positive = model.probabilities(every, progress="Classifying")["positive"]
+        flat = [text for of_template in texts for text in of_template]
+        positive = model.probabilities(flat, progress="Classifying")["positive"]
         parts = np.split(positive, np.cumsum([*map(len, texts)])[:-1])
         differences = [a - b for a, b in (part.reshape(2, people, -1) for part in parts)]
         for (family, text), d in zip(templates, differences, strict=True):
             e = bootstrap_mean(d.mean(axis=1), seed, text)
-            rows.add("sentiment_difference", e, family, text, dataset=family.name, n=people)
+            rows.add("sentiment_difference", e, family, text, n=people)
         for name in TESTS:
             tests = paired_tests(name, differences)
-            about: dict[str, Any] = {**rows.groups, "seed": seed}
-            for (family, text), test in zip(templates, tests.to_dict("records"), strict=True):
-                about |= {"facets": {"paraphrase": text, "test": name}, "dataset": family.name}
-                p, n = test.pop("p"), test.pop("n")
-                detail = {"original": text == family.original} | test
-                rows.append(Row("sentiment_t_test", p, n=n, detail=detail, **about))
+            records: Any = tests.to_dict("records")
+            for (family, text), record in zip(templates, records, strict=True):
+                p = Estimate(record.pop("p"))
+                rows.add("sentiment_t_test", p, family, text, test=name, **record)
             for flips in _flips(name, tests, bank):
                 rows.append(Row("category_flips", facets={"test": name}, **rows.groups, **flips))
         if isinstance(model, Vader):
-            names = [person["base"] for own in bank.people.values() for person in own]
+            names = [person["base"] for group in bank.people.values() for person in group]
             valence = lexicon_words(names)
-            about = {"dataset": bank.task, "n": len(names), "detail": {"valence": valence}}
-            rows.append(Row("names_in_lexicon", float(len(valence)), seed=seed, **about))
+            columns: Any = {"dataset": bank.task, "n": len(names), "detail": {"valence": valence}}
+            rows.append(Row("names_in_lexicon", float(len(valence)), seed=seed, **columns))
         return rows
 
 
 def _flips(name: str, tests: pd.DataFrame, bank: TemplateBank) -> Iterator[dict[str, Any]]:
-    """The share of paraphrases that change the category of their original, by family and of all."""
+    """The share of paraphrases with another category than the original's."""
     family = np.repeat(range(len(bank.families)), [len(f.templates) for f in bank.families])
     first = tests.groupby(family).transform("first")
     flips, is_other = tests != first, pd.Series(family).duplicated()
@@ -244,8 +236,7 @@ def _flips(name: str, tests: pd.DataFrame, bank: TemplateBank) -> Iterator[dict[
 class Inference(ClassifierTask):
     """Does P(neutral) differ between a hypothesis about one group and one about the other?
 
-    Measured is the deviation from neutral, a minus b, by score (S-N) and by prediction (F-N).
-    `bank.hypothesis` is the slot that a gendered word takes.
+    Rows are of the deviation from neutral, a minus b, by score (S-N) and by prediction (F-N).
     """
 
     labels_of: ClassVar[str] = "nli"
@@ -265,9 +256,9 @@ class Inference(ClassifierTask):
                     for person in people
                 ]
                 premises = [*bank.fill(template)]
-                asked = [premise.text for premise in premises for _ in people]
+                texts = [premise.text for premise in premises for _ in people]
                 hypotheses = [claim[p.other_words(slot)] for p in premises for claim in claims]
-                p = model.probabilities(asked, hypotheses, progress="Classifying")
+                p = model.probabilities(texts, hypotheses, progress="Classifying")
                 is_neutral = p["neutral"] >= np.max([*p.values()], axis=0)
                 words = np.repeat([premise.words[slot] for premise in premises], len(people))
                 word = np.unique(words, return_inverse=True)[1]
@@ -276,8 +267,8 @@ class Inference(ClassifierTask):
                 for measure, values in (("S-N", p["neutral"]), ("F-N", is_neutral)):
                     means = [np.bincount(word[of], values[of]) / count for of in (~is_b, is_b)]
                     e = bootstrap_mean(means[0] - means[1], seed, measure, template)
-                    rows.add(measure, e, family, template, dataset=family.name, n=len(asked))
-            sizes = {"used": len(asked)}
+                    rows.add(measure, e, family, template, n=len(texts))
+            sizes = {"used": len(texts)}
             if "instances" in bank.sizes:
                 sizes["whole"] = bank.sizes["instances"]
             for measure in ("S-N", "F-N"):
@@ -292,7 +283,7 @@ IDENTITY = "identity"
 
 def equality_difference(
     wrong: Bool[np.ndarray, "identity case"], seed: int, *unit: object
-) -> tuple[Float64[np.ndarray, " resample"], Float64[np.ndarray, "resample case"]]:
+) -> tuple[Resampled, Weights]:
     """Σ over identities of |rate - rate of the identity| (Dixon et al. 2018), in every resample.
 
     `wrong` marks misclassified texts, (identity, case); cases are resampled, named by `unit`.
@@ -303,10 +294,8 @@ def equality_difference(
     """
     weights = resample(wrong.shape[1], seed, *unit)
     rates = weights @ wrong.T / wrong.shape[1]
-    values: Float64[np.ndarray, " resample"] = np.abs(
-        rates.mean(axis=1, keepdims=True) - rates
-    ).sum(axis=1)
-    return values, weights
+    gaps = np.abs(rates.mean(axis=1, keepdims=True) - rates)
+    return gaps.sum(axis=1), weights
 
 
 class Toxicity(ClassifierTask):
@@ -343,35 +332,33 @@ class Toxicity(ClassifierTask):
                     whole[line] += bank.whole(template)
                 for metric, cases in (("FPED", ~truth), ("FNED", truth)):
                     if n := wrong[:, cases].size:
-                        draws, weights = equality_difference(
-                            wrong[:, cases], seed, metric, template
-                        )
+                        unit = (metric, template)
+                        draws, weights = equality_difference(wrong[:, cases], seed, *unit)
                         e = estimate(draws, weights, within=(0, math.inf))
                         rows.add(metric, e, family, template, dataset=line, n=n)
         for metric in ("FPED", "FNED"):
             lines = {line: values for (name, line), values in rows.values.items() if name == metric}
             for line in lines:
-                about: dict[str, Any] = {"used": used[line], "whole": whole[line]}
-                rows.spread(metric, line, published=published[line].get(metric), **about)
+                sizes = {"used": used[line], "whole": whole[line]}
+                rows.spread(metric, line, published=published[line].get(metric), **sizes)
             if lines:
                 total = sum(whole[line] for line in lines)
                 rows.values[metric, "all"] = [
                     sum(whole[line] / total * mean(values) for line, values in lines.items())
                     for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
                 ]
-                about = {"used": sum(used[line] for line in lines), "whole": total}
-                rows.spread(
-                    metric, "all", n=sum(len(values) - 1 for values in lines.values()), **about
-                )
+                n = sum(len(values) - 1 for values in lines.values())
+                in_use = sum(used[line] for line in lines)
+                rows.spread(metric, "all", n=n, used=in_use, whole=total)
         return rows
 
 
 SCORE_DECIMALS = 3
-"""Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
+"""Decimals of a bias score in nats; others are rounding in single precision."""
 
 
 class Association(ClassifierTask):
-    """Are traits associated with one group rather than the other? Asked of a masked model."""
+    """Does a masked model associate traits with one group rather than the other?"""
 
     labels_of: ClassVar[str] = "masked"
     head: ClassVar[str] = "masked language model"
@@ -398,12 +385,12 @@ class Association(ClassifierTask):
                     # A trait without any association, but for rounding, is half of each.
                     share = 50.0 * (1.0 + np.sign(np.round(bias, SCORE_DECIMALS)))
                     e = bootstrap_mean(share, seed, kind, template, whole=100)
-                    about: dict[str, Any] = {"n": n, "mean_score": float(bias.mean())}
-                    rows.add("b_associations", e, family, template, dataset=kind, **about)
+                    facts: Any = {"dataset": kind, "n": n, "mean_score": float(bias.mean())}
+                    rows.add("b_associations", e, family, template, **facts)
             for kind, n in used.items():
-                about = {"used": n, "whole": bank.sizes.get(kind, n)}
-                about["published"] = dict(bank.published.get(kind, {}))
-                rows.spread("b_associations", kind, **about)
+                sizes = {"used": n, "whole": bank.sizes.get(kind, n)}
+                published = dict(bank.published.get(kind, {}))
+                rows.spread("b_associations", kind, **sizes, published=published)
         return rows
 
     def wrap(

@@ -1,4 +1,4 @@
-"""The context of an evaluation: a model under one edit after another, each text scored once."""
+"""The context of an evaluation: a model under edits, each text scored once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from countergen_edit.models.language_model import OverflowedError
 class EvaluationContext:
     """A model to measure on; scores are kept by the content of texts and edit.
 
-    The model is unedited: edits are attached during a measurement. `store` is the folder of
-    metrics' own files, `stored` are unedited scores on disk.
+    `store` is the folder of metrics' own files, `stored` are unedited scores on disk.
     """
 
     def __init__(
@@ -51,17 +50,17 @@ class EvaluationContext:
             raise OverflowedError(f"under {edit.label}, {error}") from error
 
     def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
-        """Likelihoods of a set's outputs under an edit, summed where the set says so."""
+        """Likelihoods of a set's outputs under an edit, summed by prompt if the set says so."""
         key = data, _content(edit)
         if key not in self._scores:
             texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)
             numbers = 2 * RESAMPLES * len(data.templates) + 12 * texts  # in tables of both
-            about = f"Scoring {data.name}"
-            announce_memory(about, 8 * numbers / 2**30)
-            scored = self._stored.score if self._stored and edit is None else score
+            progress = f"Scoring {data.name}"
+            announce_memory(progress, 8 * numbers / 2**30)
+            score_set = self._stored.score if self._stored and edit is None else score
             with self.under(edit) as model:
-                found = scored(model, data, about)
-            self._scores[key] = found.summed if data.sum_outputs else found
+                scores = score_set(model, data, progress)
+            self._scores[key] = scores.summed if data.sum_outputs else scores
         return self._scores[key]
 
     def texts(
@@ -74,11 +73,10 @@ class EvaluationContext:
         """Likelihoods of texts after prompts; `asked`, a prompt is a user's message."""
         key = tuple(pairs), _content(edit), asked
         if key not in self._texts:
+            prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
             with self.under(edit) as model:
-                prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
-                self._texts[key] = text_log_probs(
-                    model, prompts, texts, chat=asked, progress=progress
-                )
+                scores = text_log_probs(model, prompts, texts, chat=asked, progress=progress)
+            self._texts[key] = scores
         return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:

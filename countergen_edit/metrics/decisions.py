@@ -1,25 +1,22 @@
 """Decisions about cases that differ in the person alone, or that were taken.
 
-A model reads a case and a question and chooses between answers: by the likelihood of each, in a
-chat template of the whole reply. Where the question lists the answers, it is asked with the list in
-either order.
+A model reads a case and a question and chooses between answers by their likelihood, in a chat
+template by that of the whole reply. A question that lists the answers is asked in either order.
 
 Rows: `decision_rate` by group, `decision_difference` of every two, of one topic
-`decision_difference_of_topic`, and its absolute value `decision_gap`, which a gate can hold to a
-limit; `decision_by_label`, cases with a favourable right answer less the others, and
-`decision_by_order`, answers in reverse less in the given order. Under an edit `decision_change` of
-a difference, overcorrected where the interval of the difference excludes 0 on the other side than
-the unedited one. `decision_selection_rate`,
-`decision_scoring_rate`, `decision_impact_ratio` and `decision_scoring_ratio` are of each category:
-the groups and, of crossed axes, the groups of either axis. P is adjusted by Holm's method over the
-differences of a kind and file. Out of vocabulary there is `decision_out_of_vocabulary` alone.
+`decision_difference_of_topic`, and its absolute value `decision_gap`; `decision_by_label`, cases
+with a favourable right answer less the others; `decision_by_order`, answers in reverse less in the
+given order; under an edit `decision_change` of a difference, overcorrected where the interval of
+the difference excludes 0 on the other side. `decision_selection_rate`, `decision_scoring_rate`,
+`decision_impact_ratio` and `decision_scoring_ratio` are of each category: the groups and, of
+crossed axes, the groups of either. P is adjusted by Holm's method over the differences of a kind
+and file. Cases out of vocabulary have `decision_out_of_vocabulary` alone.
 
 A decision is worth y to the person: 1 if it is favourable, 0 if not, a score in between; of a model
 the expected worth of its answers, y = sum_a P(a) worth(a) / sum_a P(a). The rate of a group is the
 mean of y. A figure of rates has an influence h of each decision, w (y - rate) / sum w of a rate.
 Decisions of one topic t or of one person p depend on each other. With r the influence less its mean
-over the group's people of the topic, the variance has the topics' part and that of people who are
-in several,
+over the group's people of the topic, the variance is that of topics and of people in several,
 
     V = T/(T - 1) sum_t (sum h)^2 + max(0, sum over groups of C)
     C = P/(P - 1) sum_p [(sum r)^2 - sum_t (sum r)^2]
@@ -29,8 +26,8 @@ of Business & Economic Statistics 29, 2011) without the effect of a topic on bot
 Interval and P are Student's, with Satterthwaite's degrees of freedom of the sums over topics and of
 those over people; intervals of rates are made of their log-odds, those of ratios of logarithms.
 
-The within-group null deals the residuals of people from the mean of their group out to two groups
-of the same sizes. It holds for these cases, the interval for further ones.
+The within-group null deals residuals of people from the mean of their group to two groups of the
+same sizes. It holds for these cases, the interval for further ones.
 
 By 6 RCNY 5-300 (New York City's Local Law 144) the selection rate is the share of favourable
 decisions, here y > 1/2; the scoring rate the share with y above the median of the sample, which is
@@ -40,11 +37,11 @@ held fixed; the impact ratio the rate over that of the category with the highest
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -64,34 +61,26 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.in_vocabulary import EXAMPLES
 from countergen_edit.metrics.rows import Row, with_holm
-from countergen_edit.metrics.statistics import (
-    CONSTANT,
-    LEVEL,
-    TAIL,
-    Estimate,
-    share_interval,
-)
+from countergen_edit.metrics.statistics import CONSTANT, LEVEL, TAIL, Estimate, share_interval
 from countergen_edit.models import LanguageModel, encode, encode_replies
 
 Scale = Literal["worth", "selection", "scoring"]
-Influence = Float64[np.ndarray, " decision"]
-Kept = Bool[np.ndarray, " decision"]
+PerDecision = Float64[np.ndarray, " decision"]
+DecisionMask = Bool[np.ndarray, " decision"]
 _DEALS = 1999
 
 
 @dataclass(frozen=True)
 class DecisionFigure:
-    """A figure of some decisions `of` a table, with the influence of each decision of the table.
-
-    `share` tells whether it is a share of whole decisions.
-    """
+    """A figure of the decisions `of` a table, with the influence of each."""
 
     table: DecisionTable
     value: float
-    influence: Influence
-    of: Kept
+    influence: PerDecision
+    of: DecisionMask
     is_rate: bool = False
     share: bool = False
+    """Whether it is a share of whole decisions."""
 
     def __sub__(self, other: DecisionFigure) -> DecisionFigure:
         influence = self.influence - other.influence
@@ -109,19 +98,21 @@ class DecisionFigure:
     def spread(self) -> tuple[float, float]:
         """Standard error and degrees of freedom; 0 where nothing varies."""
         codes = self.table.codes.assign(h=self.influence)[self.of]
-        codes = codes.assign(
-            r=codes["h"] - codes.groupby(["group", "topic"])["h"].transform("mean")
-        )
+        cells = codes.groupby(["group", "topic"])["h"]
+        codes = codes.assign(r=codes["h"] - cells.transform("mean"))
         of_topics = codes.groupby("topic")["h"].sum()
         topics, of_people, repeated, people = len(of_topics), 0.0, 0.0, 0
-        for _, own in codes.groupby("group"):
-            sums = own.groupby("person")["h" if topics == 1 else "r"].sum()
+        for _, members in codes.groupby("group"):
+            sums = members.groupby("person")["h" if topics == 1 else "r"].sum()
             if (count := len(sums)) > 1:
-                factor, cells = count / (count - 1), own.groupby(["topic", "person"])["r"].sum()
+                factor = count / (count - 1)
                 of_people += factor * float((sums**2).sum())
-                repeated += factor * float((cells**2).sum()) if topics > 1 else 0.0
+                if topics > 1:
+                    sums = members.groupby(["topic", "person"])["r"].sum()
+                    repeated += factor * float((sums**2).sum())
                 people += count - 1
-        total, parts = max(of_people - repeated, 0.0), of_people**2 / max(people, 1)
+        total = max(of_people - repeated, 0.0)
+        parts = of_people**2 / max(people, 1)
         if topics > 1:
             variance = float((of_topics**2).sum()) * topics / (topics - 1)
             total, parts = total + variance, parts + variance**2 / (topics - 1)
@@ -131,7 +122,7 @@ class DecisionFigure:
 
     @property
     def estimate(self) -> Estimate:
-        """The value with its interval: of a share without variation exact, of others then none."""
+        """The value and its interval, exact for a share without variation."""
         error, freedom = self.spread
         if self.share and not error and self.fewest > 1:
             ends = share_interval(round(self.value, 9) * self.fewest, self.fewest)
@@ -154,14 +145,14 @@ class DecisionFigure:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest difference that is found four times out of five; None if unknown."""
+        """The smallest detectable difference; None without variation."""
         error, freedom = self.spread
         return float(stdtrit(freedom, [TAIL, 0.8]).sum()) * error if freedom else None
 
     def ratio(self, top: DecisionFigure) -> Estimate:
-        """The rate over that of another category.
+        """The rate over that of another category; undefined of a rate of 0.
 
-        Where either does not vary, the ends are those of both intervals. Undefined of a rate of 0.
+        Where either does not vary, the ends are those of both intervals.
         """
         rate, other = self.estimate, top.estimate
         if not other.value > 0:
@@ -188,9 +179,9 @@ DecisionFigures = Mapping[tuple[str, ...], DecisionFigure]
 class DecisionTable:
     """Decisions, a row each.
 
-    Their columns are `worth`, from 0 to 1; `group`, `topic` and `person`; `weight`; `label`, the
-    worth of the right decision, NaN where it is unknown; and `order`, 1 where a model was asked
-    with the answers in reverse. `seed` and `unit`, the data set, name the deals of the null.
+    Columns are `worth`, from 0 to 1; `group`, `topic`, `person`; `weight`; `label`, the worth of
+    the right decision or NaN; `order`, 1 where a model was asked with the answers in reverse.
+    `seed` and `unit`, the data set, name the deals of the null.
     """
 
     decisions: pd.DataFrame
@@ -209,18 +200,13 @@ class DecisionTable:
         """Whether some decision is neither favourable nor unfavourable."""
         return bool(self.decisions["worth"].between(0, 1, "neither").any())
 
-    def n(self, groups: Collection[str], topic: str = "") -> int:
-        """The number of decisions about some groups, or all; of one topic, or all."""
-        of = self.decisions["group"].isin(groups or self.groups)
-        return int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
-
     def rate(self, scale: Scale, *groups: str) -> DecisionFigure:
         """The mean worth of some groups together, or a rate."""
         worth = self.decisions["worth"].to_numpy(np.float64)
         above = {"selection": 0.5, "scoring": float(np.median(worth))}
         values = worth if scale == "worth" else (worth > above[scale]).astype(np.float64)
-        own = self._mean(values, self.decisions["group"].isin(groups).to_numpy())
-        return replace(own, is_rate=True, share=scale != "worth" or not self.is_scored)
+        mean = self._mean(values, self.decisions["group"].isin(groups).to_numpy())
+        return replace(mean, is_rate=True, share=scale != "worth" or not self.is_scored)
 
     def rates(self) -> DecisionFigures:
         return {(group,): self.rate("worth", group) for group in self.groups}
@@ -232,23 +218,15 @@ class DecisionTable:
 
     def differences_of_topics(self) -> DecisionFigures:
         """The same in each topic, over people alone; of one topic none."""
-        every = [*self.decisions.groupby("topic", sort=False)]
+        topics = [*self.decisions.groupby("topic", sort=False)]
         return {
             (*pair, str(topic)): figure
-            for topic, own in (every if every[1:] else ())
-            for pair, figure in replace(self, decisions=own).differences().items()
+            for topic, decisions in (topics if topics[1:] else ())
+            for pair, figure in replace(self, decisions=decisions).differences().items()
         }
 
-    def changes(self, before: DecisionTable) -> DecisionFigures:
-        """The changes of all differences of the same cases."""
-        first = before.differences()
-        return {pair: now - first[pair] for pair, now in self.differences().items()}
-
     def contrast(self, column: str) -> DecisionFigures:
-        """Decisions with the higher values of a column less the others, averaged over groups.
-
-        Empty without both.
-        """
+        """Higher values of a column less the others, averaged over groups; empty without both."""
         values = self.decisions[column].to_numpy(np.float64)
         worth = self.decisions["worth"].to_numpy(np.float64)
         sides = []
@@ -263,21 +241,23 @@ class DecisionTable:
         return {(): DecisionFigure(self, value, influence, ~np.isnan(values))}
 
     def null(self, a: str, b: str) -> tuple[float, float] | None:
-        """The difference that 95 % of the within-group deals do not exceed, and its P.
+        """The difference that 95 % of the within-group deals do not exceed, and P of the observed.
 
-        P is the share of deals with a difference as large as the observed one. None of one person.
+        None if a group has one person.
         """
-        rest, weights, sizes = [], [], []
+        residuals, weights, sizes = [], [], []
         for group in (a, b):
-            own = self.decisions.assign(h=self.rate("worth", group).influence)
-            of_people = own[own["group"] == group].groupby("person")[["h", "weight"]].sum()
+            decisions = self.decisions.assign(h=self.rate("worth", group).influence)
+            members = decisions[decisions["group"] == group]
+            of_people = members.groupby("person")[["h", "weight"]].sum()
             if (n := len(of_people)) < 2:
                 return None
             weights.append(of_people["weight"])
-            rest.append(of_people["h"] * weights[-1].sum() * math.sqrt(n / (n - 1)))
+            residuals.append(of_people["h"] * weights[-1].sum() * math.sqrt(n / (n - 1)))
             sizes.append(n)
-        residual, count = np.concatenate(rest), np.concatenate(weights)
-        rng, deals = generator(self.seed, self.unit, "null", a, b), min(_DEALS, 10**7 // sum(sizes))
+        residual, count = np.concatenate(residuals), np.concatenate(weights)
+        deals = min(_DEALS, 10**7 // sum(sizes))
+        rng = generator(self.seed, self.unit, "null", a, b)
         side = rng.permuted(np.tile(np.arange(sum(sizes)) < sizes[0], (deals, 1)), axis=1)
         dealt = np.abs(side @ residual / (side @ count) - ~side @ residual / (~side @ count))
         observed = abs(self.differences()[a, b].value)
@@ -287,10 +267,7 @@ class DecisionTable:
     def impact(
         self, rate: Scale, categories: Mapping[str, Sequence[str]]
     ) -> tuple[str, dict[str, tuple[Estimate, Estimate]]]:
-        """The category with the highest rate, and rate and impact ratio of each.
-
-        `categories` are of groups. The ratio of the highest rate is 1 by definition.
-        """
+        """The category with the highest rate, and rate and impact ratio, 1 of the highest."""
         rates = {name: self.rate(rate, *groups) for name, groups in categories.items()}
         top = max(rates, key=lambda name: rates[name].value)
         ratios = {name: figure.ratio(rates[top]) for name, figure in rates.items()}
@@ -301,32 +278,33 @@ class DecisionTable:
     @cached_property
     def codes(self) -> pd.DataFrame:
         """Numbers of the group, topic and person of each decision."""
-        own = self.decisions[["group", "topic", "person"]]
-        return own.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
+        columns = self.decisions[["group", "topic", "person"]]
+        return columns.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
 
     def row(self, metric: str, groups: Collection[str], topic: str = "", **columns: Any) -> Row:
-        shared: dict[str, Any] = {"dataset": self.unit, "axis": self.axis.name, "split": "test"}
-        shared |= {"seed": self.seed, "n": self.n(groups, topic)}
-        return Row(metric, **{**shared, **columns})
+        """A row about some groups, or all; of one topic, or all."""
+        of = self.decisions["group"].isin(groups or self.groups)
+        n = int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
+        columns = {"axis": self.axis.name, "n": n} | columns
+        return Row(metric, dataset=self.unit, split="test", seed=self.seed, **columns)
 
-    def rows(self, metric: str, every: DecisionFigures, tested: bool = True) -> list[Row]:
-        """Rows of figures by group or groups and topic, with P adjusted over them."""
+    def rows(self, metric: str, figures: DecisionFigures, tested: bool = True) -> list[Row]:
+        """Rows of figures, with P adjusted over them."""
         rows = []
-        for key, figure in every.items():
+        for key, figure in figures.items():
             a, b, topic = (*key, "", "", "")[:3]
-            about: dict[str, Any] = {"group_a": a, "group_b": b}
-            about["facets"] = {"topic": topic} if topic else {}
-            detail = {"smallest": figure.detectable, "p": figure.p if tested else None}
-            columns = figure.estimate.columns | about
-            rows.append(self.row(metric, [*filter(None, (a, b))], topic, detail=detail, **columns))
-        return with_holm(rows, "p")
+            columns = figure.estimate.columns | {"group_a": a, "group_b": b}
+            columns["facets"] = {"topic": topic} if topic else {}
+            columns["detail"] = {"smallest": figure.detectable, "p": figure.p if tested else None}
+            rows.append(self.row(metric, [*filter(None, (a, b))], topic, **columns))
+        return with_holm(rows)
 
     @property
     def all_rows(self) -> list[Row]:
         differences = self.rows(RATE_DIFFERENCE, self.differences())
         for row in differences:
-            found = self.null(row.group_a, row.group_b)
-            row.detail.update(zip(("null", "null_p"), found or (None, None), strict=True))
+            null = self.null(row.group_a, row.group_b) or (None, None)
+            row.detail.update(zip(("null", "null_p"), null, strict=True))
         rows = self.rows(GROUP_RATE, self.rates(), tested=False)
         rows += [*with_holm(differences, "null_p"), *map(absolute, differences)]
         rows += self.rows(OF_TOPIC, self.differences_of_topics()) + self.of_categories()
@@ -336,17 +314,18 @@ class DecisionTable:
     def of_categories(self) -> list[Row]:
         """Rates and impact ratios of every category; scoring rates of scores alone."""
         rows = []
-        for axis, own in axis_categories(self.axis, self.groups).items():
+        for axis, categories in axis_categories(self.axis, self.groups).items():
             for kind in [*RATES][: None if self.is_scored else 1]:
-                top, found = self.impact(kind, own)
-                for name, estimates in found.items():
-                    about: dict[str, Any] = {"group_a": name, "facets": {"by": axis}, "axis": axis}
-                    about["detail"] = {"reference": top, "note": self.note}
+                top, by_category = self.impact(kind, categories)
+                for name, estimates in by_category.items():
+                    columns: dict[str, Any] = {"group_a": name, "facets": {"by": axis}}
+                    columns |= {"axis": axis, "detail": {"reference": top, "note": self.note}}
                     for metric, estimate in zip(RATES[kind], estimates, strict=True):
-                        rows.append(self.row(metric, own[name], **estimate.columns, **about))
+                        columns |= estimate.columns
+                        rows.append(self.row(metric, categories[name], **columns))
         return rows
 
-    def _mean(self, values: Float64[np.ndarray, " decision"], of: Kept) -> DecisionFigure:
+    def _mean(self, values: PerDecision, of: DecisionMask) -> DecisionFigure:
         weight = self.decisions["weight"].to_numpy(np.float64) * of
         share = weight / weight.sum()
         value = float(share @ values)
@@ -379,14 +358,10 @@ class AskedCases:
     people: tuple[tuple[Group, str], ...]
 
     @property
-    def units(self) -> Iterator[tuple[Group, str, Case, int]]:
+    def units(self) -> list[tuple[Group, str, Case, int]]:
         """Every person with every case and order of its answers."""
-        return (
-            (*person, case, order)
-            for person in self.people
-            for case in self.cases
-            for order in case.orders
-        )
+        asked = product(self.people, self.cases)
+        return [(*person, case, order) for person, case in asked for order in case.orders]
 
     @property
     def texts(self) -> list[str]:
@@ -394,11 +369,10 @@ class AskedCases:
         return [case.asked(group, name, order) for group, name, case, order in self.units]
 
     def pairs(self, in_chat: bool) -> list[tuple[str, str]]:
-        """Every prompt with each answer: a reply in a chat template, else a continuation."""
-        units = zip(self.texts, self.units, strict=True)
+        """Every prompt with each answer, a reply in a chat template."""
         return [
             (text, answer) if in_chat else (text + case.cue, f" {answer}")
-            for text, (_, _, case, _) in units
+            for text, (_, _, case, _) in zip(self.texts, self.units, strict=True)
             for answer in case.answers
         ]
 
@@ -419,10 +393,8 @@ class Decisions(Metric):
 
     Parameters
     ----------
-    cases : str or sequence of str
-        Files of cases: shipped ones by name, `all`, or CSV files of your own.
-    names : int
-        Number of test names of each group, two or more.
+    cases : files of cases: shipped ones by name, `all`, or CSV files of your own
+    names : number of test names of each group, two or more
     """
 
     title = "Decisions"
@@ -441,32 +413,30 @@ class Decisions(Metric):
         self.files = {Path(name).stem: read_cases(name) for name in files}
 
     def prepare(self) -> None:
-        people = [
-            (group, name)
-            for group in (self.task.axis.groups[name] for name in self.task.groups)
-            for name in self._names(group)
-        ]
+        people: list[tuple[Group, str]] = []
+        for group in (self.task.axis.groups[name] for name in self.task.groups):
+            names = group.names.get("test", ())[: self.names]
+            if len(names) < 2:
+                raise UserError(f"decisions need two test names or more of group {group.name!r}")
+            people += [(group, name) for name in names]
         self.asked, self.unknown = list[AskedCases](), dict[str, list[str]]()
-        for name, every in self.files.items():
-            topics = [*dict.fromkeys(case.topic for case in every)]
+        for name, cases in self.files.items():
+            topics = [*dict.fromkeys(case.topic for case in cases)]
             most = len(topics) if self.task.limit is None else max(2, self.task.limit)
-            kept = {topics[i] for i in first_drawn(len(topics), most, 0, "decisions")}
-            cases = tuple(case for case in every if case.topic in kept)
-            self.asked.append(AskedCases(name, cases, tuple(people)))
-            if (words := self.task.vocabulary) is not None:
-                lacking = [unknown_words(words, text) for text in self.asked[-1].texts]
-                if sum(not own for own in lacking) < LEAST_IN_VOCABULARY * len(lacking):
-                    self.unknown[name] = [*dict.fromkeys(word for own in lacking for word in own)]
-
-    def _names(self, group: Group) -> tuple[str, ...]:
-        names = tuple(group.names.get("test", ()))[: self.names]
-        if len(names) < 2:
-            raise UserError(f"decisions need two test names or more of group {group.name!r}")
-        return names
+            drawn = {topics[i] for i in first_drawn(len(topics), most, 0, "decisions")}
+            chosen = tuple(case for case in cases if case.topic in drawn)
+            asked = AskedCases(name, chosen, tuple(people))
+            self.asked.append(asked)
+            if (vocabulary := self.task.vocabulary) is not None:
+                unknown = [unknown_words(vocabulary, text) for text in asked.texts]
+                if sum(not words for words in unknown) < LEAST_IN_VOCABULARY * len(unknown):
+                    self.unknown[name] = [*dict.fromkeys(chain.from_iterable(unknown))]
 
     def check(self, model: LanguageModel) -> None:
-        for own in (own for own in self.asked if own.name not in self.unknown):
-            longest = sorted(own.pairs(model.chat.is_on), key=lambda pair: len(pair[0]))[-4:]
+        for asked in self.asked:
+            if asked.name in self.unknown:
+                continue
+            longest = sorted(asked.pairs(model.chat.is_on), key=lambda pair: len(pair[0]))[-4:]
             if model.chat.is_on:
                 encode_replies(model, *zip(*longest, strict=True))
             else:
@@ -477,51 +447,54 @@ class Decisions(Metric):
     ) -> list[Row]:
         if split != "test":
             return []
-        return [row for own in self.asked for row in self._rows(own, context, edit)]
+        return [row for asked in self.asked for row in self._rows(asked, context, edit)]
 
     def _rows(
-        self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None
+        self, asked: AskedCases, context: EvaluationContext, edit: NamedEdit | None
     ) -> list[Row]:
-        if words := self.unknown.get(own.name):
-            about: Any = {"dataset": own.name, "axis": self.task.axis.name, "split": "test"}
-            detail = {"words": words[:EXAMPLES], "unknown": len(words)}
-            row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, detail=detail, **about)
+        if words := self.unknown.get(asked.name):
+            columns: Any = {"dataset": asked.name, "axis": self.task.axis.name, "split": "test"}
+            columns["detail"] = {"words": words[:EXAMPLES], "unknown": len(words)}
+            row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, **columns)
             return [] if edit else [row]
 
-        table, rows = self.table(own, context, edit), list[Row]()
-        for row in table.all_rows:
+        table = self.table(asked, context, edit)
+        rows = table.all_rows
+        for row in rows:
             if row.metric == GROUP_RATE:
-                of = table.decisions[table.decisions["group"] == row.group_a]
-                answered, people = float(of["answered"].mean()), [*of["person"].unique()]
-                row.detail.update(answered=answered, names=people)
-            rows.append(row)
+                members = table.decisions[table.decisions["group"] == row.group_a]
+                row.detail["answered"] = float(members["answered"].mean())
+                row.detail["names"] = [*members["person"].unique()]
         if edit is not None:
-            before = self.table(own, context, None)
-            was, after = before.differences(), table.differences()
-            for row in table.rows(CHANGE, table.changes(before)):
+            after = table.differences()
+            was = self.table(asked, context, None).differences()
+            changes = table.rows(CHANGE, {pair: after[pair] - was[pair] for pair in after})
+            for row in changes:
                 pair = row.group_a, row.group_b
                 first, last = was[pair].value, after[pair].estimate
                 row.detail["overcorrected"] = last.hi < 0 < first or first < 0 < last.lo
-                rows.append(row)
+            rows += changes
         return rows
 
     def table(
-        self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None
+        self, asked: AskedCases, context: EvaluationContext, edit: NamedEdit | None
     ) -> DecisionTable:
         """Decisions about every case; `answered` is P of all answers together."""
         in_chat = context.model.chat.is_on
-        scores = context.texts(own.pairs(in_chat), edit, "Scoring cases", in_chat)
-        sizes = [len(case.answers) for _, _, case, _ in own.units]
+        scores = context.texts(asked.pairs(in_chat), edit, "Scoring cases", in_chat)
+        facts = [(g.name, name, case.topic, case.label, o) for g, name, case, o in asked.units]
+        table = pd.DataFrame(facts, columns=["group", "person", "topic", "label", "order"])
+        answers = [case.answers for _, _, case, _ in asked.units]
+        sizes = [*map(len, answers)]
         starts = np.cumsum([0, *sizes[:-1]])
         total = np.logaddexp.reduceat(scores.log_p, starts)
-        worth = np.concatenate([[*case.answers.values()] for _, _, case, _ in own.units])
+        worth = np.concatenate([[*worths.values()] for worths in answers])
         shares = np.exp(scores.log_p - np.repeat(total, sizes)) * worth
-        facts = [(g.name, name, case.topic, case.label, o) for g, name, case, o in own.units]
-        table = pd.DataFrame(facts, columns=["group", "person", "topic", "label", "order"])
-        table["worth"], table["answered"] = np.add.reduceat(shares, starts), np.exp(total)
-        prompts = Counter(case.topic for case in own.cases for _ in case.orders)
+        table["worth"] = np.add.reduceat(shares, starts)
+        table["answered"] = np.exp(total)
+        prompts = Counter(case.topic for case in asked.cases for _ in case.orders)
         table["weight"] = 1 / table["topic"].map(prompts)
-        return DecisionTable(table, self.task.axis, context.seed, own.name, NO_AUDIT)
+        return DecisionTable(table, self.task.axis, context.seed, asked.name, NO_AUDIT)
 
 
 def taken_rows(path: Path, seed: int = 0) -> list[Row]:
@@ -530,13 +503,13 @@ def taken_rows(path: Path, seed: int = 0) -> list[Row]:
     return DecisionTable(decisions.assign(weight=1.0, order=0), axis, seed, path.stem).all_rows
 
 
-def axis_categories(axis: Axis, groups: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """By axis, each category with its groups; of crossed axes those of either axis first."""
-    found, every = {}, [*groups]
+def axis_categories(axis: Axis, groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """By axis, each category with its groups; crossed axes first by either."""
+    by_axis = {}
     for part in axis.made_of:
-        own: dict[str, list[str]] = {}
-        for group in every:
-            own.setdefault(axis.groups[group].parts.get(part, ""), []).append(group)
-        if "" not in own and len(own) > 1:
-            found[part] = own
-    return found | {axis.name: {group: [group] for group in every}}
+        categories = defaultdict[str, list[str]](list)
+        for group in groups:
+            categories[axis.groups[group].parts.get(part, "")].append(group)
+        if "" not in categories and len(categories) > 1:
+            by_axis[part] = {**categories}
+    return by_axis | {axis.name: {group: [group] for group in groups}}

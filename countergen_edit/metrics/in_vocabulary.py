@@ -1,8 +1,8 @@
 """Sets left out because their words are not in the model's training corpus.
 
-A model with planted bias (the testbed) declares the words of its corpus. It knows others by their
-spelling only, and differences between them are not measured as group differences. Rows:
-`in_vocabulary` of each set left out, the share of its texts within the vocabulary.
+A model with planted bias (the testbed) declares the words of its corpus. Differences between other
+words, which it knows by spelling only, are not group differences. Rows: `in_vocabulary` of each set
+left out, the share of its texts within the vocabulary.
 """
 
 from __future__ import annotations

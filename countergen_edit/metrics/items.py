@@ -1,11 +1,10 @@
 """Scores of single items in logs of other tools, and the change between two logs.
 
-Repeated scores of an item (epochs, duplicates in a data set) are not independent and count once, by
-their mean. The interval and P of a change are those of Student's paired t. Where every score is 0
-or 1, P is McNemar's exact one (Psychometrika 12, 1947), a binomial test of the items that changed,
-and the interval that of Bonett and Price (Journal of Educational and Behavioral Statistics 37,
-2012), which does not shrink to a point where few items changed. For one item, or items that all
-differ by the same, the interval is NaN and P is None.
+Repeated scores of an item (epochs, duplicates) are not independent and count once, by their mean.
+The interval and P of a change are Student's paired t. Where every score is 0 or 1, P is McNemar's
+exact one (Psychometrika 12, 1947), a binomial test of the items that changed, and the interval that
+of Bonett and Price (Journal of Educational and Behavioral Statistics 37, 2012), which does not
+shrink to a point. For items that all differ by the same, the interval is NaN and P is None.
 
 In 2,000 simulations each of 30, 100 and 400 items of which 2, 10 or 30 % change, Bonett and Price's
 intervals covered 94.5 to 100 %, those of the paired t 46.6 to 100 %.
@@ -28,10 +27,11 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import TAIL, Estimate
 
 _ROUNDING = 1e-12
-"""A spread of no more than this share of the scores is one of their last digits."""
+"""A spread of at most this share of the scores is rounding."""
 MCNEMAR = "of scores of 0 and 1 McNemar's exact P and Bonett and Price's interval"
 PAIRED_T = "of other scores Student's paired t"
 _SCORE, _CHANGE = "logged_score", "logged_change"
+_COUNTS = ("repeated", "unscored")
 FIGURE = "figure"
 """The facet that tells the metrics of a task apart."""
 
@@ -66,18 +66,19 @@ ByTask = Mapping[tuple[str, str], Scores]
 
 def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
     """Scores by task and metric."""
-    every: dict[tuple[str, str], dict[str, list[Item]]] = {}
+    by_task: dict[tuple[str, str], dict[str, list[float]]] = {}
     for item in items:
-        every.setdefault((item.task, item.metric), {}).setdefault(item.id, []).append(item)
-    found = {}
-    for about, by_id in every.items():
-        known = {i: [x.value for x in own if math.isfinite(x.value)] for i, own in by_id.items()}
-        found[about] = Scores(
-            {i: math.fsum(values) / len(values) for i, values in known.items() if values},
-            repeated=sum(len(own) > 1 for own in by_id.values()),
-            unscored=sum(not values for values in known.values()),
+        by_id = by_task.setdefault((item.task, item.metric), {})
+        by_id.setdefault(item.id, []).append(item.value)
+    scores = {}
+    for key, by_id in by_task.items():
+        finite = {i: [x for x in values if math.isfinite(x)] for i, values in by_id.items()}
+        scores[key] = Scores(
+            {i: math.fsum(values) / len(values) for i, values in finite.items() if values},
+            repeated=sum(len(values) > 1 for values in by_id.values()),
+            unscored=sum(not values for values in finite.values()),
         )
-    return found
+    return scores
 
 
 def mean(scores: Scores) -> Estimate:
@@ -90,11 +91,7 @@ def mean(scores: Scores) -> Estimate:
 
 
 def change(before: Scores, after: Scores) -> tuple[Estimate, dict[str, Any]]:
-    """What changed of the mean on the items that both have, one at least.
-
-    Beside the difference, the means, P (two-sided; None where nothing can be tested) and its
-    method, the smallest detectable difference, and how many items both have.
-    """
+    """The change of the mean on shared items, one at least, with means and test."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
     if _is_binary(first) and _is_binary(second):
@@ -109,22 +106,21 @@ def change(before: Scores, after: Scores) -> tuple[Estimate, dict[str, Any]]:
 def logged_scores(scores: ByTask, seed: int) -> list[Row]:
     """The mean of every task and metric."""
     rows = []
-    for (task, figure), found in scores.items():
-        detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
-        detail |= {} if found.values else {"reason": "no item has a score"}
-        value = mean(found) if found.values else math.nan
-        about: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
-        rows.append(Row.of(_SCORE, value, n=len(found.values), seed=seed, detail=detail, **about))
+    for (task, figure), of_figure in scores.items():
+        n = len(of_figure.values)
+        detail: dict[str, Any] = {key: getattr(of_figure, key) for key in _COUNTS}
+        if not n:
+            detail["reason"] = "no item has a score"
+        value = mean(of_figure) if n else math.nan
+        columns: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
+        rows.append(Row.of(_SCORE, value, n=n, seed=seed, detail=detail, **columns))
     return rows
 
 
 def logged_changes(
     before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]
 ) -> list[Row]:
-    """What changed of every task and metric of which both have an item.
-
-    `detail` is what else each row says of the two sides.
-    """
+    """The changes of all tasks and metrics of which both have an item; rows share `detail`."""
     rows = []
     for (task, figure), first in before.items():
         second = after.get((task, figure), Scores({}))
@@ -132,31 +128,32 @@ def logged_changes(
         alone = len(first.values.keys() ^ second.values.keys())
         if alone == either:
             continue
-        difference, found = change(first, second)
+        difference, test = change(first, second)
         counts = {"samples_of_either": either, "samples_of_one": alone}
-        odd = ("repeated", "unscored")
-        most = {key: max(getattr(first, key), getattr(second, key)) for key in odd}
-        about: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
-        about["detail"] = {**detail, "of": figure, **found, **counts, **most}
-        rows.append(Row.of(_CHANGE, difference, n=found["samples"], seed=seed, **about))
+        most = {key: max(getattr(first, key), getattr(second, key)) for key in _COUNTS}
+        columns: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
+        columns["detail"] = {**detail, "of": figure, **test, **counts, **most}
+        rows.append(Row.of(_CHANGE, difference, n=test["samples"], seed=seed, **columns))
     return rows
 
 
-Found = tuple[Estimate, float | None, str]
-"""A mean, its P and what that is from."""
+TestedMean = tuple[Estimate, float | None, str]
+"""A mean, its P and the method of the test."""
 
 
-def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> Found:
+def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> TestedMean:
     n, centre = len(d), float(d.mean())
     error = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     if not error > _ROUNDING * size:  # of one item, or of items that differ by the same
         return Estimate(centre), None, PAIRED_T
     reach = float(stdtrit(n - 1, TAIL)) * error
-    found = Estimate(centre, centre - reach, centre + reach, error)
-    return found, found.p_of_none(n), PAIRED_T
+    interval = Estimate(centre, centre - reach, centre + reach, error)
+    return interval, interval.p_of_none(n), PAIRED_T
 
 
-def _mcnemar(first: Float64[np.ndarray, " item"], second: Float64[np.ndarray, " item"]) -> Found:
+def _mcnemar(
+    first: Float64[np.ndarray, " item"], second: Float64[np.ndarray, " item"]
+) -> TestedMean:
     n, gained, lost = len(first), int((second > first).sum()), int((second < first).sum())
     a, b = (gained + 1) / (n + 2), (lost + 1) / (n + 2)
     error = math.sqrt((a + b - (a - b) ** 2) / (n + 2))

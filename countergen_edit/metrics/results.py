@@ -21,13 +21,14 @@ STORE = "store"
 
 
 class Results:
-    """What a run measured.
+    """The rows and edits of a run.
 
-    Args:
-        rows: in the order of recording.
-        records: the edits by their id.
-        folder: the run folder, for the single texts that metrics kept; None where there is none.
-        task: the one task that this is about; of a run of several, one `Results` each.
+    Parameters
+    ----------
+    rows : in the order of recording
+    records : the edits by their id
+    folder : the run folder, for the single texts that metrics kept
+    task : the one task that this is about; of a run of several, one `Results` each
     """
 
     def __init__(
@@ -76,14 +77,14 @@ class Results:
 
     @cached_property
     def shown(self) -> list[EditRecord]:
-        """The edits shown at length: of a search, the chosen one and the front's others."""
+        """The edits shown at length: of a search, the chosen one and the front."""
         choices = [r for r in self.of("cost", "validation") if r.detail["front"]]
         choices.sort(key=lambda row: not row.detail["chosen"])
         ahead = [row.edit for row in choices]
-        mine = {e.id for e in (self.baseline_of(x) for x in self.edits if not x.baseline) if e}
-        edits = [edit for edit in self.edits if edit.id not in mine and not edit.baseline_kind]
-        kept = sorted((e for e in edits if e.id in ahead), key=lambda e: ahead.index(e.id))
-        return (kept or edits)[:MOST_EDITS]
+        controls = {c.id for c in (self.baseline_of(e) for e in self.edits if not e.baseline) if c}
+        edits = [e for e in self.edits if e.id not in controls and not e.baseline_kind]
+        front = sorted((e for e in edits if e.id in ahead), key=lambda e: ahead.index(e.id))
+        return (front or edits)[:MOST_EDITS]
 
     @cached_property
     def chosen(self) -> EditRecord | None:
@@ -103,10 +104,7 @@ class Results:
 
     @cached_property
     def compared(self) -> list[str]:
-        """Ids in the order in which edits are listed: none, those shown, and their controls.
-
-        What stands beside them is listed where edits are lines, before the controls.
-        """
+        """Ids in the order in which edits are listed: none, those shown, and their controls."""
         real = [edit for edit in self.shown if not edit.baseline]
         controls = [self.baseline_of(edit) for edit in real]
         controls += [edit for edit in self.shown if edit.baseline]
@@ -136,7 +134,7 @@ class Results:
         if len(tasks) == 1:
             return {tasks[0]: self}
         rows = {task: [row for row in self.rows if row.task == task] for task in tasks}
-        return {t: Results(own, self.records, self.folder, t) for t, own in rows.items()}
+        return {t: Results(of_task, self.records, self.folder, t) for t, of_task in rows.items()}
 
     def only(self, *, edits: Collection[str]) -> Results:
         rows = [row for row in self.rows if row.edit in edits]

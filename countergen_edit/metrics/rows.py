@@ -21,7 +21,7 @@ SCREENING = "screening"
 UNEDITED = "none"
 """The edit of the unedited model."""
 IN_CHAT = "_in_chat"
-"""End of a set's name where its texts were replies in the chat template, beside plain ones."""
+"""End of a set's name where its texts were replies in the chat template."""
 GROUPS = "groups"
 """The facet of rows about two of several groups: the number of groups."""
 OMNIBUS = "omnibus_effect"
@@ -79,8 +79,8 @@ class Row:
     def key(self) -> tuple[object, ...]:
         """What tells the row from every other of its run."""
         facets = tuple(sorted(self.facets.items()))
-        about = (self.task, self.dataset, self.group_a, self.group_b, facets)
-        return (self.metric, *about, self.edit, self.split)
+        data = (self.task, self.dataset, self.group_a, self.group_b)
+        return (self.metric, *data, facets, self.edit, self.split)
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON would have it, columns in their order."""
@@ -96,22 +96,16 @@ class Row:
         **columns: Any,
     ) -> Row:
         """A row of a value or an estimate, about the groups of a set if one is given."""
-        about: dict[str, Any] = {}
         if data is not None:
-            about = {"dataset": data.name, "axis": data.axis}
-            about |= dict(zip(("group_a", "group_b"), data.groups, strict=False))
+            groups = dict(zip(("group_a", "group_b"), data.groups, strict=False))
+            columns = {"dataset": data.name, "axis": data.axis} | groups | columns
         if isinstance(value, int | float):
-            about["value"] = value if math.isfinite(value) else None
-        else:
-            about |= value.columns
-        return cls(metric=metric, **(about | columns))
+            return cls(metric, **{"value": value if math.isfinite(value) else None} | columns)
+        return cls(metric, **value.columns | columns)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], where: str = "") -> Row:
-        """Read a row back, from `where`.
-
-        `UserError` if a column is missing, unknown or of another type.
-        """
+        """Read a row back; `UserError` if a column is missing, unknown or of another type."""
         if set(content) != set(COLUMNS):
             odd = sorted(set(content) ^ set(COLUMNS))
             raise UserError(f"{where}a result row has missing or unknown columns: {', '.join(odd)}")
@@ -123,7 +117,7 @@ class Row:
 _OTHERS = [f.name for f in fields(Row) if f.name != "value"]
 _LO = _OTHERS.index("lo")
 COLUMNS = (*_OTHERS[:_LO], "value", *_OTHERS[_LO:])
-"""The columns in the order of `results.jsonl`: the value stands beside its interval."""
+"""The columns in the order of `results.jsonl`: the value is beside its interval."""
 
 
 def dataset_label(dataset: str) -> str:
@@ -149,7 +143,7 @@ def set_label(row: Row) -> str:
 
 
 def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
-    """The rows, with P of a key of their details adjusted over all that have it; None is taken out.
+    """The rows, with P of their details adjusted over all that have it; None is taken out.
 
     >>> rows = [Row("r", 0.1, detail={"p": p}) for p in (0.01, 0.04, None)]
     >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail

@@ -42,7 +42,7 @@ class ScoredText:
 
 
 def write_scored_texts(path: Path, edit: str, effects: Sequence[GroupEffect]) -> None:
-    """Write the scores of every set under an edit, by its id, whole or not at all."""
+    """Write the scores of every set under an edit, whole or not at all."""
     write_json_lines(path, (line for effect in effects for line in _lines(edit, effect)))
 
 
@@ -59,29 +59,28 @@ def _lines(edit: str, effect: GroupEffect) -> Iterator[dict[str, Any]]:
             "groups": list(data.groups),
             "template": sample.template,
             "outputs": list(sample.outputs),
-            "texts": [[v.text for v in own] for own in sides],
-            "names": [[v.name for v in own] for own in sides],
+            "texts": [[v.text for v in side] for side in sides],
+            "names": [[v.name for v in side] for side in sides],
             "r": r[items].tolist(),
             "z": None if z is None else z[items].tolist(),
             "log_p": [
-                [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
+                [scores.log_p[i, s, : len(side)].tolist() for s, side in enumerate(sides)]
                 for i in items
             ],
         }
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file; `UserError` if a line is not of this form; the message names it."""
+    """The lines of a file; `UserError` names a line of another form."""
     lines = []
     for where, content in json_lines(path):
         built(ScoredText, content, where)
         sizes = [len(side) for side in content["texts"]]
-        items = {
-            len(content[key]) for key in ("outputs", "r", "log_p", "z") if content[key] is not None
-        }
-        beside = (content["names"], *content["log_p"])
-        of_items = [[len(side) for side in sides] for sides in beside]
-        if len(items) != 1 or 0 in (*sizes, *items) or any(own != sizes for own in of_items):
+        by_item = [content[key] for key in ("outputs", "r", "log_p", "z")]
+        items = {len(values) for values in by_item if values is not None}
+        by_text = (content["names"], *content["log_p"])
+        fit = all([len(side) for side in sides] == sizes for sides in by_text)
+        if len(items) != 1 or 0 in (*sizes, *items) or not fit:
             raise UserError(f"{where}scores and texts do not go together: run the audit anew")
         lines.append(content)
     return lines
@@ -99,5 +98,5 @@ def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:
         )
         samples.append(Sample(line["template"], tuple(line["outputs"]), variations))
     data = CounterfactualSet(lines[0]["dataset"], lines[0]["axis"], groups, tuple(samples))
-    flat = [x for line in lines for sides in line["log_p"] for own in sides for x in own]
-    return SetScores.of(data, np.array(flat, dtype=np.float64))
+    log_p = [x for line in lines for sides in line["log_p"] for side in sides for x in side]
+    return SetScores.of(data, np.array(log_p, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Scores of a counterfactual set: log P(output | prompt) for every prompt of every group."""
+"""Scores of a counterfactual set: log P(output | prompt) of every prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import (
+    Estimate,
+    Resampled,
+    Weights,
+    estimate,
+    resample,
+    weighted_mean,
+)
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 
@@ -32,7 +39,7 @@ class SetScores:
 
     @classmethod
     def of(cls, data: CounterfactualSet, log_p: Float64[np.ndarray, " prompt"]) -> SetScores:
-        """Scores from log P of every output, after every variation of every group in turn."""
+        """Scores from log P of every output after every variation of every group."""
         counts = [len(s.of(data.groups[0])) for s in data.samples for _ in s.outputs]
         present = np.arange(max(counts)) < np.array(counts)[:, None, None]
         present = np.repeat(present, len(data.groups), axis=1)
@@ -40,9 +47,8 @@ class SetScores:
         table[present] = log_p
         index = {template: i for i, template in enumerate(data.templates)}
         template = np.array([index[s.template] for s in data.samples for _ in s.outputs])
-        return cls(
-            data, table, present, template, tuple(o for s in data.samples for o in s.outputs)
-        )
+        outputs = tuple(output for sample in data.samples for output in sample.outputs)
+        return cls(data, table, present, template, outputs)
 
     @cached_property
     def pairs(self) -> tuple[SetScores, ...]:
@@ -51,19 +57,19 @@ class SetScores:
             return (self,)
         pairs = []
         for pair in self.data.pairs:
-            own = [self.data.groups.index(group) for group in pair]
-            sides = self.log_p[:, own], self.present[:, own]
+            columns = [self.data.groups.index(group) for group in pair]
+            sides = self.log_p[:, columns], self.present[:, columns]
             pairs.append(SetScores(self.data.between(*pair), *sides, self.template, self.output))
         return tuple(pairs)
 
     @property
     def summed(self) -> SetScores:
-        """The outputs of each prompt as one: P is their sum, as in the published `countergen`."""
+        """The outputs of each prompt as one, with the sum of P, as in `countergen`."""
         samples = [replace(s, outputs=(" or".join(s.outputs),)) for s in self.data.samples]
         log_p = np.logaddexp.reduceat(self.log_p, self.first, axis=0)
-        kept, outputs = self.template[self.first], tuple(s.outputs[0] for s in samples)
         data = replace(self.data, samples=tuple(samples))
-        return SetScores(data, log_p, self.present[self.first], kept, outputs)
+        outputs = tuple(sample.outputs[0] for sample in samples)
+        return SetScores(data, log_p, self.present[self.first], self.template[self.first], outputs)
 
     @property
     def sample(self) -> Int[np.ndarray, " item"]:
@@ -77,7 +83,7 @@ class SetScores:
         return np.flatnonzero(np.diff(self.sample, prepend=-1))
 
     def template_weights(self, seed: int) -> Weights:
-        """Bootstrap weights of the templates; the same for every edit of the same set."""
+        """Bootstrap weights of the templates, the same for every edit."""
         return resample(len(self.data.templates), seed, self.data.name, "templates")
 
     def names(self, side: int) -> tuple[str, ...] | None:
@@ -86,31 +92,25 @@ class SetScores:
 
     @cached_property
     def pairs_of_people(self) -> tuple[tuple[tuple[str, str], ...], ...] | None:
-        """Of each sample, the people of the two groups at the same places.
-
-        None unless people are drawn anew for each sample.
-        """
-        if len(self.data.groups) > 2 or (self.names(0) is not None and self.names(1) is not None):
+        """Of each sample, the people at the same places; None if samples share their people."""
+        if len(self.data.groups) > 2 or None not in (self.names(0), self.names(1)):
             return None
         pairs = []
         for sample in self.data.samples:
             a, b = ([v.person or "" for v in sample.of(group)] for group in self.data.groups)
             pairs.append(tuple(zip(a, b, strict=True)))
-        return tuple(pairs) if all(x and y for own in pairs for x, y in own) else None
+        return tuple(pairs) if all(a and b for pair in pairs for a, b in pair) else None
 
     @property
     def twins(self) -> bool:
-        """Whether both groups have the same people, and other words tell them apart."""
+        """Whether both groups have the same people."""
         if pairs := self.pairs_of_people:
-            return all(x == y for own in pairs for x, y in own)
+            return all(a == b for of_sample in pairs for a, b in of_sample)
         names = self.names(0)
         return bool(names) and names == self.names(1)
 
     def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
-        """Bootstrap weights of one side's names, shared by both sides of twins.
-
-        All ones where samples have different names: variations are then part of their template.
-        """
+        """Bootstrap weights of one side's names; 1 where samples differ in them."""
         names = self.names(side)
         if names is None:
             return np.ones((1, self.log_p.shape[2]))
@@ -118,7 +118,7 @@ class SetScores:
         return resample(len(names), seed, self.data.name, "names", group)
 
     def weights(self, seed: int) -> tuple[Weights, ...]:
-        """Bootstrap weights of the templates, and of the names of each group, of twins once."""
+        """Bootstrap weights of the templates and of each group's names, of twins once."""
         sides = (0,) if self.twins else (0, 1)
         return self.template_weights(seed), *(self.name_weights(seed, side) for side in sides)
 
@@ -127,18 +127,15 @@ class SetScores:
         values: Float64[np.ndarray, " item"] | Float64[np.ndarray, "item group variation"],
         seed: int,
     ) -> Estimate:
-        """The mean of values over variations, groups and items, with its 95 % interval.
-
-        Values of items are resampled over templates; values of prompts over names too.
-        """
+        """The mean with its 95 % interval over templates, for values of prompts over names too."""
         drawn, by_item = [self.template_weights(seed)], values
         if values.ndim == 3:
             by_group = []
             for group in range(values.shape[1]):
                 weights, present = self.name_weights(seed, group), self.present[:, group]
-                known = np.where(present, values[:, group], 0.0)
+                filled = np.where(present, values[:, group], 0.0)
                 with np.errstate(invalid="ignore"):  # a resample may hold no name of a prompt
-                    by_group.append((weights @ known.T) / (weights @ present.T))
+                    by_group.append((weights @ filled.T) / (weights @ present.T))
                 drawn += [] if self.twins and group else [weights]
             by_item = np.mean(np.broadcast_arrays(*by_group), axis=0)
         return estimate(weighted_mean(by_item, self.template, drawn[0]), *drawn)
@@ -146,7 +143,7 @@ class SetScores:
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Unedited log-probabilities of sets on disk, for this run and for others beside it."""
+    """Unedited log-probabilities of sets on disk, for this run and its neighbours."""
 
     folder: Path
     """`scores` in the folder of this run."""
@@ -162,18 +159,18 @@ class StoredScores:
         prompts = [
             [s.outputs, [v.text for g in data.groups for v in s.of(g)]] for s in data.samples
         ]
-        own = self.folder / f"{digest([self.key, prompts])}.npy"
+        file = self.folder / f"{digest([self.key, prompts])}.npy"
         runs = self.folder.parent.parent
-        others = sorted(runs.glob(f"*/{self.folder.name}/{own.name}"))
-        for path in (own, *others) if self.read else ():
+        same = sorted(runs.glob(f"*/{self.folder.name}/{file.name}"))
+        for path in (file, *same) if self.read else ():
             with suppress(OSError, EOFError, ValueError):  # missing or damaged
                 scores = SetScores.of(data, np.load(path))
-                if path != own:
+                if path != file:
                     self.others.add(str(path.parent.parent))
                 return scores
         scores = score(model, data, progress)
-        with whole(own) as temporary, temporary.open("wb") as file:
-            np.save(file, scores.log_p[scores.present])
+        with whole(file) as temporary, temporary.open("wb") as stream:
+            np.save(stream, scores.log_p[scores.present])
         return scores
 
 
@@ -188,35 +185,33 @@ def means_by_group(
     sets: Sequence[SetScores],
     values: Sequence[Float64[np.ndarray, "_sample group _variation"]],
     seed: int,
-) -> Iterator[tuple[Weights, list[Float64[np.ndarray, " resample"]]]]:
+) -> Iterator[tuple[Weights, list[Resampled]]]:
     """Of each group the draws of its names, which sets may share, and the mean over each set.
 
-    Means are over the prompts of a set, in every draw of templates and names. Variations without a
-    name are not drawn. A draw may hold no name of a prompt, whose mean is then that of the data.
+    Variations without a name are not drawn; a prompt without a drawn name has the mean of the data.
     """
     name = "+".join(scores.data.name for scores in sets)
     for side, group in enumerate(sets[0].data.groups):
         names = [[v.name for v in s.of(group)] for scores in sets for s in scores.data.samples]
         rows = [row[side] for of_set in values for row in of_set]
-        place = {n: i for i, n in enumerate(dict.fromkeys(n for own in names for n in own if n))}
+        place = {n: i for i, n in enumerate(dict.fromkeys(n for row in names for n in row if n))}
         total, count = np.zeros((2, len(names), len(place) + 1))  # the last has no name
-        for sums, counts, own, row in zip(total, count, names, rows, strict=True):
-            at = [place.get(n or "", -1) for n in own]
-            np.add.at(sums, at, row[: len(own)])
+        for sums, counts, of_row, row in zip(total, count, names, rows, strict=True):
+            at = [place.get(n or "", -1) for n in of_row]
+            np.add.at(sums, at, row[: len(at)])
             np.add.at(counts, at, 1)
         drawn = resample(max(len(place), 1), seed, name, "names", group)
         people = np.ones((len(drawn), len(place) + 1))
         people[:, : len(place)] = drawn[:, : len(place)]
-        asked, of_data = people @ count.T, total.sum(axis=1) / count.sum(axis=1)
-        means = np.divide(people @ total.T, asked, out=of_data[None] + 0 * asked, where=asked > 0)
+        n = people @ count.T
+        of_data = np.tile(total.sum(axis=1) / count.sum(axis=1), (len(n), 1))
+        means = np.divide(people @ total.T, n, out=of_data, where=n > 0)
         parts = np.split(means, np.cumsum([len(of_set) for of_set in values])[:-1], axis=1)
-        yield (
-            drawn,
-            [
-                weighted_mean(own, scores.template[scores.first], scores.template_weights(seed))
-                for scores, own in zip(sets, parts, strict=True)
-            ],
-        )
+        by_set = [
+            weighted_mean(part, scores.template[scores.first], scores.template_weights(seed))
+            for scores, part in zip(sets, parts, strict=True)
+        ]
+        yield drawn, by_set
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
@@ -227,5 +222,5 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
             texts = [v.text for group in data.groups for v in sample.of(group)]
             prompts += texts
             continuations += [output] * len(texts)
-    flat = continuation_log_probs(model, prompts, continuations, progress=progress)
-    return SetScores.of(data, flat)
+    log_p = continuation_log_probs(model, prompts, continuations, progress=progress)
+    return SetScores.of(data, log_p)

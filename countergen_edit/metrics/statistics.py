@@ -34,12 +34,13 @@ RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
 BLOCK_CELLS = 2**22
-"""Most cells of a table that is made at once: memory must not grow with the number of prompts."""
+"""Most cells of a table at a time, so that memory does not grow with prompts."""
 DETECTABLE = 2.8
-"""Standard errors of a difference that is found four times out of five, two-sided at 5 %."""
+"""Standard errors of a difference with a power of 80 %, two-sided at 5 %."""
 
 Weights = Float64[np.ndarray, "_ _"]
 """How often each cluster (column) is drawn in each resample (row)."""
+Resampled = Float64[np.ndarray, " resample"]
 
 
 def finite(value: float) -> float | None:
@@ -69,10 +70,7 @@ class Estimate:
 
     @property
     def smallest(self) -> float | None:
-        """The smallest true difference that is found four times out of five (Card et al. 2020).
-
-        None where the standard error is 0 or unknown.
-        """
+        """The smallest detectable difference (Card et al. 2020); None without a standard error."""
         error = self.standard_error
         return DETECTABLE * error if error > 0 and math.isfinite(error) else None
 
@@ -82,10 +80,11 @@ class Estimate:
 
 
 def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
-    """How often each of `count` clusters is drawn; the first row, or the only one of one, is 1."""
+    """How often each of `count` clusters is drawn; 1 in the first row."""
     if count == 1:
         return np.ones((1, 1))
-    rng, weights = generator(seed, "bootstrap", *unit), np.ones((1 + resamples, count))
+    rng = generator(seed, "bootstrap", *unit)
+    weights = np.ones((1 + resamples, count))
     for rows in portions(resamples, count):
         draws = weights[1:][rows]
         draws[:] = rng.multinomial(count, np.full(count, 1 / count), size=len(draws))
@@ -109,7 +108,7 @@ def share_interval(successes: float, n: int) -> tuple[float, float]:
 
 
 def estimate(
-    values: Float64[np.ndarray, " resample"],
+    values: Resampled,
     *weights: Weights,
     within: tuple[float, float] = (-math.inf, math.inf),
     whole: float = 0.0,
@@ -119,46 +118,42 @@ def estimate(
     Parameters
     ----------
     values : the statistic of the data, then of every resample; undefined ones are left out
-    weights : behind the resamples, for each kind of cluster; without them the interval is Gaussian,
-        too narrow for few clusters
+    weights : of each kind of cluster; without any the interval is Gaussian, too narrow for few
     within : the range of the statistic
-    whole : of a share of decisions, all of them (1, in percent 100). Where resamples do not vary,
-        its interval is exact, of as many decisions as there are clusters.
+    whole : the range of a share (1, in percent 100); without variation, its interval is exact, of
+        as many decisions as there are clusters
     """
     point, defined = float(values[0]), np.isfinite(values[1:])
     kinds = [w for w in weights if len(w) > 1]
     if defined.sum() < 2 or not np.isfinite(point) or (weights and not kinds):
         return Estimate(point)
-    rest = values[1:][defined]
+    draws = values[1:][defined]
     if kinds:
-        kept = slice(None) if defined.all() else defined  # no copy of all resamples
-        parts = variance_parts(rest, [w[1:][kept] for w in kinds])
+        rows = slice(None) if defined.all() else defined  # no copy of all resamples
+        parts = variance_parts(draws, [w[1:][rows] for w in kinds])
         total = float(parts.sum())
         spread = sum(v**2 / (w.shape[1] - 1) for v, w in zip(parts, kinds, strict=True))
         quantile = float(stdtrit(total**2 / spread, TAIL)) if spread > 0 else 0.0
     else:
-        total, quantile = float(rest.var(ddof=1)), float(ndtri(TAIL))
+        total, quantile = float(draws.var(ddof=1)), float(ndtri(TAIL))
     error = math.sqrt(total)
     if whole and kinds and error < CONSTANT * whole:
         fewest = min(w.shape[1] for w in kinds)
         lo, hi = share_interval(round(point / whole, 9) * fewest, fewest)
         return Estimate(point, whole * lo, whole * hi, 0.0)
-    bias = float(rest.mean()) - point
+    bias = float(draws.mean()) - point
     lo = max(point - quantile * error - 2 * max(bias, 0.0), within[0])
     hi = min(point + quantile * error - 2 * min(bias, 0.0), within[1])
     return Estimate(point, lo, hi, error)
 
 
-def variance_parts(
-    values: Float64[np.ndarray, " resample"], weights: Sequence[Weights]
-) -> Float64[np.ndarray, " kind"]:
+def variance_parts(values: Resampled, weights: Sequence[Weights]) -> Float64[np.ndarray, " kind"]:
     """The variance of a statistic that each kind of cluster brings, scaled by K/(K - 1).
 
     The slopes of the statistic in the weights (its empirical influence, as in the infinitesimal
     jackknife) are found by least squares, less the noise in their squares. A kind with too many
-    clusters for that gets the remaining variance; a remainder beyond all kinds is their
-    interaction, which drawing two kinds at once triples (Owen, Annals of Applied Statistics 1,
-    2007) and which each kind's part already holds once.
+    clusters for that gets the remaining variance; a remainder beyond all kinds is their interaction
+    (Owen, Annals of Applied Statistics 1, 2007), which each kind's part already holds once.
     """
     parts = np.zeros(len(weights))
     by_size = sorted(range(len(weights)), key=lambda kind: weights[kind].shape[1])
@@ -174,15 +169,15 @@ def variance_parts(
         freedom -= x.shape[1] - len(fitted)
         noise = float(left @ left) / freedom / len(values)
         ends = np.cumsum([weights[kind].shape[1] for kind in fitted])[:-1]
-        for kind, own in zip(fitted, np.split(slopes, ends), strict=True):
+        for kind, slope in zip(fitted, np.split(slopes, ends), strict=True):
             # Weights of one kind sum to K, so that slopes matter only up to a constant, and in
             # multinomial draws Var(w) = I - 11'/K.
-            raw = float(np.sum((own - own.mean()) ** 2)) - (len(own) - 1) * noise
-            parts[kind] = max(raw, 0.0) * len(own) / (len(own) - 1)
-    rest = [kind for kind in by_size if kind not in fitted]
-    if rest:
-        count = weights[rest[-1]].shape[1]
-        parts[rest[-1]] = float(left @ left) / freedom * count / (count - 1)
+            count = len(slope)
+            raw = float(np.sum((slope - slope.mean()) ** 2)) - (count - 1) * noise
+            parts[kind] = max(raw, 0.0) * count / (count - 1)
+    if len(fitted) < len(weights):
+        count = weights[by_size[-1]].shape[1]
+        parts[by_size[-1]] = float(left @ left) / freedom * count / (count - 1)
     return parts
 
 
@@ -190,9 +185,10 @@ def weighted_mean(
     values: Float64[np.ndarray, "*drawn item"],
     clusters: Int[np.ndarray, " item"],
     weights: Float64[np.ndarray, "#resample cluster"],
-) -> Float64[np.ndarray, " resample"]:
-    """Mean over items for each resample of their clusters; a single row serves all resamples."""
-    values, means = np.atleast_2d(values), list[Float64[np.ndarray, " resample"]]()
+) -> Resampled:
+    """Mean over items for each resample of clusters; a single row serves all."""
+    values = np.atleast_2d(values)
+    means = list[Resampled]()
     for rows in portions(max(len(values), len(weights)), len(clusters)):
         x, w = (table if len(table) == 1 else table[rows] for table in (values, weights))
         w = w[:, clusters]
@@ -206,23 +202,22 @@ class Clusters:
     Parameters
     ----------
     seed : of the run
-    kinds : what names the draws of each kind -> the cluster of each unit, from 0; a negative one is
-        not drawn
+    kinds : the name of each kind's draws -> the cluster of each unit; negative ones are not drawn
     """
 
     def __init__(self, seed: int, kinds: Mapping[Any, Int[np.ndarray, " unit"]]) -> None:
         self.of = [*kinds.values()]
-        self.weights = [resample(int(own.max()) + 1, seed, *unit) for unit, own in kinds.items()]
+        self.weights = [resample(int(of.max()) + 1, seed, *unit) for unit, of in kinds.items()]
 
     @cached_property
     def of_units(self) -> Float64[np.ndarray, "#resample unit"]:
         """How often each unit is drawn by all kinds together."""
         drawn = np.ones((1, 1))
-        for weights, own in zip(self.weights, self.of, strict=True):
-            drawn = drawn * np.where(own < 0, 1.0, weights[:, own])
+        for weights, cluster in zip(self.weights, self.of, strict=True):
+            drawn = drawn * np.where(cluster < 0, 1.0, weights[:, cluster])
         return drawn
 
-    def mean(self, values: Float64[np.ndarray, " unit"]) -> Float64[np.ndarray, " resample"]:
+    def mean(self, values: Float64[np.ndarray, " unit"]) -> Resampled:
         """Mean over the units in each resample; NaN where it holds none."""
         with np.errstate(invalid="ignore"):
             return weighted_mean(values, np.arange(len(values)), self.of_units)
@@ -231,13 +226,13 @@ class Clusters:
         self,
         values: Float64[np.ndarray, " unit"],
         units: Int[np.ndarray, " _"] | slice = slice(None),
-    ) -> Float64[np.ndarray, " resample"]:
+    ) -> Resampled:
         """The same of some units, by one product of matrices."""
         weights = self.of_units[:, units]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(weights @ values[units] / weights.sum(axis=1))
 
-    def estimate(self, draws: Float64[np.ndarray, " resample"], **how: Any) -> Estimate:
+    def estimate(self, draws: Resampled, **how: Any) -> Estimate:
         return estimate(draws, *self.weights, **how)
 
 

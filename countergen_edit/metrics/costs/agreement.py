@@ -23,7 +23,7 @@ from countergen_edit.metrics.statistics import estimate
 
 
 def check_forms(data: CounterfactualSet) -> None:
-    """Raise a `UserError` for a sample without one output for each group, in their order."""
+    """Raise a `UserError` for a sample without one output for each group."""
     for sample in data.samples:
         if len(sample.outputs) != 2:
             raise UserError(
@@ -57,8 +57,8 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
         e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
         detail = {"p_right": float(probability[:, which][chosen].mean())}
-        about = {"group_a": group_a, "group_b": group_b, "detail": detail}
-        rows.append(Row.of("agreement", e, scores.data, n=int(chosen.sum()), **about))
+        columns = {"group_a": group_a, "group_b": group_b, "detail": detail}
+        rows.append(Row.of("agreement", e, scores.data, n=int(chosen.sum()), **columns))
     return rows
 
 
@@ -77,7 +77,7 @@ class Agreement(Cost):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `agreement`: both groups, the first, the second; none where the task has no set."""
+        """Rows `agreement` of both groups and of each; none without a set."""
         if (data := self.task.agreement.get(split)) is None:
             return []
         return agreement_rows(context.scores(data, edit), context.seed)

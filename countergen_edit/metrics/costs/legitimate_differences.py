@@ -1,8 +1,8 @@
 """Legitimate differences: differences between groups that an edit should keep.
 
 Women sing alto and men sing tenor. The cost is the mean |change| of the shares P(output) / (sum of
-P over the prompt's outputs). Shares, since plain probabilities of a real model's next words are
-small, and so are their changes; a change of all outputs alike shows in perplexity and KL.
+P over the prompt's outputs), as plain probabilities of a real model's next words are small. A
+change of all outputs alike shows in perplexity and KL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OF_SET, LEFT = "legitimate_difference_change_of_set", "legitimate_difference_lef
 
 
 def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
-    """P(output) / (sum of P over the outputs of its prompt); NaN where nobody is asked."""
+    """P(output) / (sum of P over the outputs of its prompt); NaN where absent."""
     with np.errstate(invalid="ignore"):  # absent variations: -inf minus -inf
         total = np.logaddexp.reduceat(scores.log_p, scores.first, axis=0)
         return np.asarray(np.exp(scores.log_p - total[scores.sample]))
@@ -37,31 +37,32 @@ def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
 def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
     """Mean |change| over the prompts of some sets together, template by template, in [0, 1].
 
-    Its interval draws the templates of each set, and names, which several sets may share. The
-    detail has the largest |change| of any share, and the text in which it is.
+    Its interval draws the templates of each set, and names, which sets may share.
     """
-    every, moved, asked = [before for before, _ in pairs], [], 0
+    scores, changes = [before for before, _ in pairs], []
     largest: dict[str, Any] = {"largest": 0.0}
     for before, after in pairs:
         by_output = np.abs(shares(after) - shares(before))
         by_prompt = np.add.reduceat(by_output, before.first, axis=0)
-        moved.append(by_prompt / np.bincount(before.sample)[:, None, None])
-        asked += len(by_prompt)
-        known = np.nan_to_num(by_output)
-        item, side, variation = np.unravel_index(known.argmax(), known.shape)
-        if (size := float(known[item, side, variation])) > largest["largest"]:
+        changes.append(by_prompt / np.bincount(before.sample)[:, None, None])
+        by_output = np.nan_to_num(by_output)
+        item, side, variation = np.unravel_index(by_output.argmax(), by_output.shape)
+        if (size := float(by_output[item, side, variation])) > largest["largest"]:
             sample = before.data.samples[before.sample[item]]
             text = sample.of(before.data.groups[side])[variation].text
             largest = {"largest": size, "largest_in": text + before.output[item]}
-    sets, means, drawn = [scores.data for scores in every], np.zeros(1), []
-    for people, by_set in means_by_group(every, moved, seed):
-        drawn.append(people)
-        for own, of_set in zip(moved, by_set, strict=True):
-            means = means + of_set * len(own) / (len(sets[0].groups) * asked)
-    templates = [scores.template_weights(seed) for scores in every]
-    value = estimate(means, *templates, *drawn, within=(0, 1))
-    about: dict[str, Any] = {"dataset": "+".join(data.name for data in sets), "detail": largest}
-    return Row.of(metric, value, sets[0], n=sum(len(data.texts) for data in sets), **about)
+    sets = [of_set.data for of_set in scores]
+    prompts = sum(map(len, changes))
+    weights = [of_set.template_weights(seed) for of_set in scores]
+    means = np.zeros(1)
+    for drawn, by_set in means_by_group(scores, changes, seed):
+        weights.append(drawn)
+        for change, mean in zip(changes, by_set, strict=True):
+            means = means + mean * len(change) / (len(sets[0].groups) * prompts)
+    value = estimate(means, *weights, within=(0, 1))
+    name = "+".join(data.name for data in sets)
+    n = sum(len(data.texts) for data in sets)
+    return Row.of(metric, value, sets[0], dataset=name, detail=largest, n=n)
 
 
 def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:
@@ -70,7 +71,8 @@ def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:
     gone = removed(before, after)
     left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
     sets = [effect.scores.data for effect in after]
-    name, n = "+".join(data.name for data in sets), sum(effect.items for effect in after)
+    name = "+".join(data.name for data in sets)
+    n = sum(effect.items for effect in after)
     return Row.of(LEFT, left, sets[0], dataset=name, n=n)
 
 
@@ -96,10 +98,12 @@ class LegitimateDifferences(Cost):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Changes over all sets and of each, and the effect that is left; none without sets."""
+        """Changes over all sets and of each, and the effect left; none without sets."""
         sets = self.task.legitimate_differences.get(split, ())
         if not sets:
             return []
         pairs = [(context.scores(data, None), context.scores(data, edit)) for data in sets]
-        each = [change_row([pair], OF_SET, context.seed) for pair in pairs] if len(sets) > 1 else []
-        return [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]
+        rows = [change_row(pairs, self.counts, context.seed)]
+        if len(sets) > 1:
+            rows += [change_row([pair], OF_SET, context.seed) for pair in pairs]
+        return [*rows, left_row(pairs, context.seed)]

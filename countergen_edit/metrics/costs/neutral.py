@@ -38,10 +38,7 @@ class NeutralCost:
 
 
 def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> NeutralCost:
-    """Run every text without and with the edit, batch by batch.
-
-    `UserError` if there are no texts, or none is long enough to predict a token.
-    """
+    """Run every text without and with the edit; `UserError` if no text has a token to predict."""
     cost = within_memory(model, SCORES, partial(_cost, model, edit, texts))
     if cost.tokens.sum() == 0:
         raise UserError("perplexity needs neutral text of at least two tokens; none was given")
@@ -68,9 +65,9 @@ def _cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> Neut
             values += [values[0], torch.zeros(len(slot))]
         else:
             with applied(model, edit) as under:
-                own = after_preface(under, batch, model)
-                at = (own.row[predicts], own.position[predicts])
-                edited = under.logits(own.ids, own.mask, at)
+                prefaced = after_preface(under, batch, model)
+                at = (prefaced.row[predicts], prefaced.position[predicts])
+                edited = under.logits(prefaced.ids, prefaced.mask, at)
             values += [-log_likelihood(edited, token), divergence(unedited, edited)]
         values.append(torch.ones(len(slot)))
         for total, value in zip(sums, values, strict=True):

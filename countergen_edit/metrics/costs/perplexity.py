@@ -26,29 +26,30 @@ class NeutralTextCost(Cost):
     figures: ClassVar[Mapping[str, tuple[Summed, float]]]
     """Row → what is summed over each text, and the least that the row can be."""
     is_exponential: ClassVar[bool] = False
-    """Whether a row is e to the power of the mean over tokens, not the mean itself."""
+    """Whether a row is the exponential of the mean over tokens."""
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """The rows of the texts, on the same resamples; none where the task has no such text."""
+        """The rows of the texts, on the same resamples; none without texts."""
         texts = self.task.neutral.get(split)
         if not texts:
             return []
-        cost, dataset = context.neutral(texts, edit), DATASETS[split]
+        cost = context.neutral(texts, edit)
+        dataset = DATASETS[split]
         drawn = Clusters(context.seed, {(dataset, "texts"): np.arange(len(texts))})
         tokens, rows = drawn.mean(cost.tokens), []
         detail = {"tokens": int(cost.tokens.sum())}
-        about: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
+        columns: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
         for metric, (summed, least) in self.figures.items():
             mean = drawn.mean(summed(cost)) / tokens
             values = np.exp(mean) if self.is_exponential else mean
-            rows.append(Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **about))
+            rows.append(Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **columns))
         return rows
 
 
 class Perplexity(NeutralTextCost):
-    """Perplexity on neutral text; its ratio to the unedited model's is a cost above 1."""
+    """Perplexity on neutral text; its ratio to that unedited is the cost."""
 
     counts = "perplexity_ratio"
     better: ClassVar[Mapping[str, Way]] = {"perplexity": "lower"}
@@ -61,7 +62,7 @@ class Perplexity(NeutralTextCost):
     }
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
-        """The share of perplexity that is gained; what rounding adds to a ratio is taken off."""
+        """The relative rise of perplexity, without rounding of the ratio."""
         if after.value is None:
             return None
         return Degradation(round(after.value - 1, 12), self.budget)
