@@ -187,8 +187,7 @@ def _rows(kind: str, contrasts: Mapping[About, Contrast]) -> list[Row]:
     permutations = permutations_for(len(contrasts))
     effects = [replace(contrast, permutations=permutations) for contrast in contrasts.values()]
     rows = []
-    tests = holm_tests(effects)
-    for effect, test, (_, axis, a, b) in zip(effects, tests, contrasts, strict=True):
+    for effect, test, (_, axis, a, b) in zip(effects, holm_tests(effects), contrasts, strict=True):
         detail = {"people": effect.people.fewest, "squared": effect.squared} | test
         columns = {"axis": axis, "group_a": a, "group_b": b, "n": effect.items, "detail": detail}
         rows.append(Row.of(kind, effect.estimate, effect.scores.data, **columns))

@@ -180,7 +180,10 @@ class Patching:
         pairs: Sequence[tuple[int, int]],
         positions: Sequence[str] = (),
     ) -> None:
-        self.lm, self.texts, self.pairs, self.positions = lm, texts, pairs, positions
+        self.lm = lm
+        self.texts = texts
+        self.pairs = pairs
+        self.positions = positions
         longest = max(len(ids) for text in texts for ids in text.ids)
         rows = BatchRows(runs_trees(lm, longest))
         # A source without branches shares the row of its base, which pads less.

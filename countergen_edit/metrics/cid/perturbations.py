@@ -250,12 +250,11 @@ def perturbation_rows(
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
     drawn = Clusters(seed, {("similarity",): _cluster(effects)})
     detail = {"tau": tau, "sources": len({e.perturbation.source for e in effects})}
-    columns: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed}
-    for j, strength in enumerate(grid):
+    of_all: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed}
+    for j, at in enumerate(grid):
         values = np.array([e.similarity[j] for e in effects])
         mean = drawn.estimate(drawn.mean(values), within=(-1, 1))
-        facets = {LAMBDA: strength}
-        rows.append(Row.of("cid_similarity", mean, facets=facets, detail=detail, **columns))
+        rows.append(Row.of("cid_similarity", mean, facets={LAMBDA: at}, detail=detail, **of_all))
     return rows
 
 

@@ -244,7 +244,7 @@ class FairPairRows:
         return self.fairpair.paraphrases if self.fairpair.dataset == "reworded_sents" else ()
 
     def row(
-        self, metric: str, of: Values, facets: dict[str, Any], n: int = 0, **detail: Any
+        self, metric: str, of: Values, facets: dict[str, Any], n: int = 0, /, **detail: Any
     ) -> Row:
         """A row of an estimate over `n` units, or of the mean of values by prompt."""
         if isinstance(of, np.ndarray):

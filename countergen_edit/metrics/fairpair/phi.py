@@ -270,7 +270,8 @@ def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int)
     quantities = []
     energies = np.full((len(sampled), permutations + 1), np.nan)
     for s, row in zip(sampled, energies, strict=True):
-        n, distances = len(s.p_g_x), phi.distances(s.texts)
+        n = len(s.p_g_x)
+        distances = phi.distances(s.texts)
         quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:
             unit = phi.name, s.prompt.source
