@@ -18,7 +18,7 @@ the mean of a content's logarithmic and linear influence, of which the first hol
 and the second for many. People and templates that come back in other clusters add their covariances
 (Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011). Where it has no
 useful upper bound (two to four templates without contents that share their names) or covers less
-(one person in each prompt), templates are drawn with the resamples of the other metrics.
+(changes of prompts about one person), templates are drawn with the resamples of the other metrics.
 
 In simulations intervals covered 88 to 100 %, over names alone 94 to 99 % (88 to 90 % where a large
 spread of names lies along G); without an effect the test rejected in 4.6 % (docs/findings.md).
