@@ -194,8 +194,8 @@ def among(rows: Sequence[Row], sets: Sequence[CounterfactualSet]) -> list[Row]:
 def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
     """P of so large a difference between any groups; None with one person of a group in a prompt.
 
-    The statistic is the mean squared distance of the groups' mean log-probabilities over items. The
-    groups of people at the same place of the groups' lists are permuted, in all prompts alike.
+    The statistic is the mean squared distance between the groups' mean log-probabilities over
+    items. The groups of people at the same place of the lists are permuted, in all prompts alike.
     """
     counts = scores.present.sum(axis=2, keepdims=True)
     if counts.min() < 2:
