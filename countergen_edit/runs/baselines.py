@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement, Shift
-from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
+from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, edit_id
 from countergen_edit.erasers import AffineErasure, Distilled, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, check_texts, preface_ids
@@ -45,30 +46,24 @@ class Baseline(ABC):
     """A way to reduce a bias other than an eraser; its settings are arguments of `__init__`."""
 
     def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find errors before a run.
-
-        Raises:
-            UserError: naming the setting.
-        """
+        """Find errors before a run; `UserError` names the setting."""
 
     @abstractmethod
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """Edits in groups; of each group one is measured on test data.
 
-        Args:
-            fits: model, data and folder of the run.
-            name: the baseline's name in the run.
-            tested: the selected edits.
+        `fits` holds the model, data and folder of the run, `name` is the baseline's in the run,
+        `tested` are the selected edits.
         """
 
 
-def kept(
-    fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **about: Any
+def kept_edit(
+    fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **entries: Any
 ) -> NamedEdit:
     """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
     key = edit_id(name, basis)
     if not fits.folder.has_edit(key):
-        named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **about)
+        named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **entries)
         fits.folder.keep(named, made_for=fits.model.fingerprint)
     return fits.folder.edit(key)
 
@@ -80,12 +75,12 @@ class Prompting(Baseline):
     the text the beginning of the reply; the template with the instruction alone is measured too,
     since a template changes a model by itself. Without one the request is a line before the text.
 
-    Args:
-        requests: by name; {a} and {b} are the first and second group in the plural, of more groups
-            all but the last and the last; those of the configuration unless given.
+    `UserError` if no request is given, or one has an unknown slot.
 
-    Raises:
-        UserError: there is no request, or one has an unknown slot.
+    Parameters
+    ----------
+    requests : by name; {a} and {b} are the first and second group in the plural, of more groups
+        all but the last and the last; those of the configuration unless given
     """
 
     def __init__(self, requests: Mapping[str, str] | None = None) -> None:
@@ -105,27 +100,26 @@ class Prompting(Baseline):
 
     def check(self, model: LanguageModel, task: Task) -> None:
         """Refuse a request that leaves no room in the context for the task's texts."""
-        texts = [*texts_of(task.every_set)]
-        texts += [text for of_split in task.neutral.values() for text in of_split]
-        for words in self.told(model, task).values():
-            asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
-            check_texts(asked, texts)
+        texts = [*texts_of(task.every_set), *chain.from_iterable(task.neutral.values())]
+        for words in self.messages(model, task).values():
+            prefaced = model.with_preface(preface_ids(model, self.preface(model, words)), words)
+            check_texts(prefaced, texts)
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """The template alone, then each request; none is selected."""
         return [
             [self._edit(fits, name, request, words)]
-            for request, words in self.told(fits.model, fits.task).items()
+            for request, words in self.messages(fits.model, fits.task).items()
         ]
 
-    def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
+    def messages(self, model: LanguageModel, task: Task) -> dict[str, str]:
         """Messages by name, with the people of the task; the template alone has an empty one."""
         a, b = _people(task)
         alone = {"": ""} if model.tokenizer.chat_template and not model.chat.is_on else {}
         return alone | {name: text.format(a=a, b=b) for name, text in self.requests.items()}
 
     def preface(self, model: LanguageModel, words: str) -> str:
-        """What stands before a text."""
+        """The words before every text."""
         if model.tokenizer.chat_template:
             chat = replace(model.chat, request=words)
             return before_reply(model, chat.message(chat.instruction))
@@ -134,7 +128,7 @@ class Prompting(Baseline):
     def _edit(self, fits: FitCache, name: str, request: str, words: str) -> NamedEdit:
         model, template = fits.model, getattr(fits.model.tokenizer, "chat_template", None)
         basis = [model.fingerprint, model.adds_bos, template, fits.task.name, words]
-        return kept(
+        return kept_edit(
             fits,
             name,
             [*basis, model.chat.instruction if template else "", model.chat.is_on],
@@ -147,12 +141,12 @@ class Prompting(Baseline):
 
 def _people(task: Task) -> tuple[str, str]:
     groups = [task.axis.groups[name] for name in task.groups]
-    *others, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
-    return ", ".join(others), last
+    *people, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
+    return ", ".join(people), last
 
 
 class RandomMap(Baseline):
-    """A random map: each tested edit's own, randomly rotated about the same mean.
+    """A random map: that of each tested edit, randomly rotated about the same mean.
 
     Random directions are mean-ablated; an edit that is not an orthogonal projection may change an
     activation more than that. This map changes it as much.
@@ -169,7 +163,7 @@ def _of(fits: FitCache, name: str, edit: NamedEdit) -> NamedEdit:
         rng = generator(fits.plan.seed, "random map", edit.id, place.site, place.layer)
         return replace(place, erasure=randomly_rotated(place.erasure, rng))
 
-    return kept(
+    return kept_edit(
         fits,
         name,
         [edit.id, fits.plan.seed],
@@ -188,11 +182,11 @@ class Steering(Baseline):
     al. 2024, arXiv 2312.06681). It moves both groups by the same amount, so that only nonlinear
     blocks above can change their difference.
 
-    Args:
-        strengths: values of s; of several one is selected on validation data.
+    `UserError` if no strength is given, or one is not a number other than 0.
 
-    Raises:
-        UserError: there is no strength, or one is not a number other than 0.
+    Parameters
+    ----------
+    strengths : values of s; of several one is selected on validation data
     """
 
     def __init__(self, strengths: Sequence[float] = (-2.0, -1.0, 1.0, 2.0)) -> None:
@@ -218,22 +212,23 @@ class Steering(Baseline):
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """For each set of places that edits act at, every strength."""
-        every = dict.fromkeys(edit.record.places for edit in tested)
-        sites = {tuple((p.site, p.layer) for p in places): places for places in every}
+        places_of_edits = dict.fromkeys(
+            tuple((place.site, place.layer) for place in edit.record.places) for edit in tested
+        )
         return [
             [self._edit(fits, name, places, strength) for strength in self.strengths]
-            for places in sites.values()
+            for places in places_of_edits
         ]
 
     def _edit(
-        self, fits: FitCache, name: str, places: Sequence[Place], strength: float
+        self, fits: FitCache, name: str, places: Sequence[tuple[str, int | None]], strength: float
     ) -> NamedEdit:
-        # The vector depends on what a mean difference that is fitted there depends on.
-        cells = [Candidate(p.site, p.layer, name, MeanDifference()) for p in places]
-        return kept(
+        # A mean difference that is fitted there depends on the same as the vector.
+        cells = [Candidate(site, layer, name, MeanDifference()) for site, layer in places]
+        return kept_edit(
             fits,
             name,
-            [[fits.basis(cell) for cell in cells], strength],
+            [[*map(fits.basis, cells)], strength],
             lambda: Edit(tuple(_placement(fits, cell, strength) for cell in cells)),
             baseline_kind=STEERING,
             variant=f"strength {strength:g}".replace("-", "−"),
@@ -270,11 +265,10 @@ class Augmentation(Baseline):
         """One update, trained by the run's seed."""
         model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
         of_task = [task.fingerprint, task.groups, task.weighed]
-        basis = [model.fingerprint, model.adds_bos, *of_task, settings.get_params()]
-        edit = kept(
+        edit = kept_edit(
             fits,
             name,
-            basis,
+            [model.fingerprint, model.adds_bos, *of_task, settings.get_params()],
             lambda: Edit((), update=augmented(model, task, settings)),
             baseline_kind="augmentation",
         )
@@ -284,7 +278,7 @@ class Augmentation(Baseline):
 def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankUpdate:
     """Train an update on the model's own texts about people of either group."""
     seed, steps = settings.random_state, settings.steps
-    own = written(model, task, settings.contexts, seed)
+    contexts = written(model, task, settings.contexts, seed)
     student = Student(model, settings)
     rate = settings.rate(model.d_model)
     adam = torch.optim.Adam(student.parameters.values(), lr=rate)
@@ -292,12 +286,12 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
         rng = generator(seed, "augmentation", step)
         drawn = []
         for _ in range(TEMPLATE_CONTEXTS + MODEL_CONTEXTS):
-            portion = own.portion_to_erase(model, rng)
+            portion = contexts.portion_to_erase(model, rng)
             if portion is not None and portion.reads > 1:
                 drawn.append(some_rows(portion, few_rows(portion, rng)))
         with stepping(adam, rate * pace(step, steps)):
-            for some in student.passes(student.unedited(drawn)):
-                losses = [negative_log_likelihood(given.portion, after) for given, after in some]
+            for outputs in student.passes(student.unedited(drawn)):
+                losses = [negative_log_likelihood(before.portion, now) for before, now in outputs]
                 torch.autograd.backward(
                     torch.stack(losses).sum() / (TEMPLATE_CONTEXTS + MODEL_CONTEXTS)
                 )
@@ -309,10 +303,10 @@ def negative_log_likelihood(
 ) -> Float[Tensor, ""]:
     """Of the tokens after the person, nats per token."""
     row, column = portion.at
-    own = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
+    before = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
     at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))
-    following = portion.ids[tuple(at)].to(own.device)
-    return -own.gather(2, following[..., None]).mean()
+    following = portion.ids[tuple(at)].to(before.device)
+    return -before.gather(2, following[..., None]).mean()
 
 
 BASELINES: Registry[type[Baseline]] = Registry(

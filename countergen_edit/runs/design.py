@@ -49,28 +49,29 @@ def designed(
     """
     if precision is not None and not 0 < precision <= 1:
         raise UserError(f"precision={precision}: a share of the effect, such as {PRECISION}")
-    own = {data.name: task.drawable[data.name] for data in task.test if data.name in task.drawable}
-    if not own or (precision is None and passes is None):
+    names = [data.name for data in task.test if data.name in task.drawable]
+    if not names or (precision is None and passes is None):
         return task
     groups = len(task.groups)
-    pools = {name: one.sizes("test", DESIGN_PEOPLE[-1]) for name, one in own.items()}
+    pools = {name: task.drawable[name].sizes("test", DESIGN_PEOPLE[-1]) for name in names}
     sizes = {name: _sizes(pool) for name, pool in pools.items()}
-    if small := [name for name in own if not sizes[name]]:
+    if small := [name for name in names if not sizes[name]]:
         raise UserError(
             f"no design for {small[0]}: it has {math.prod(pools[small[0]][:2])} templates with a "
             f"content, and the smallest takes {DESIGN_CELLS[0]}; give it templates and people"
         )
-    least = groups * sum(min(map(math.prod, every)) for every in sizes.values())
+    least = groups * sum(min(map(math.prod, of_set)) for of_set in sizes.values())
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
-    pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
-    scores = {name: score(model, data, f"Pilot of {name}") for name, data in pilots.items()}
-    found = pooled(
-        {name: Components.of(GroupEffect(of_set.pairs[0])) for name, of_set in scores.items()}
-    )
+    texts, variances = dict[str, int](), dict[str, Components]()
+    for name in names:
+        pilot = task.drawable[name].draw("validation", PILOT_CELLS, PILOT_PEOPLE)
+        scores = score(model, pilot, f"Pilot of {name}")
+        variances[name] = Components.of(GroupEffect(scores.pairs[0]))
+        texts[name] = len(pilot.texts)
     options = {}
-    for name, (templates, contents, people) in pools.items():
-        components, texts = found[name], len(pilots[name].texts)
+    for name, components in pooled(variances).items():
+        templates, contents, _ = pools[name]
         target = max((precision or 0.0) * components.squared**0.5, _SMALL * (precision or 0.0))
         needed = _contents_needed(components, pools[name], target)
         options[name] = [
@@ -81,7 +82,7 @@ def designed(
                 contents=min(cells, contents),
                 people=people,
                 passes=groups * cells * people,
-                pilot=texts,
+                pilot=texts[name],
                 half_width=components.half_width(cells, templates, contents, people),
                 target=target,
                 contents_needed=needed,
@@ -121,18 +122,21 @@ def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
 def _cheapest(options: list[SetDesign]) -> SetDesign:
     """The least passes that reach the target; near the narrowest where none does."""
     best = min(design.half_width for design in options)
-    wanted = max(_MARGIN * options[0].target, _NEAR * best)
-    return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
+    most = max(_MARGIN * options[0].target, _NEAR * best)
+    return min((d for d in options if d.half_width <= most), key=lambda d: d.passes)
 
 
-def _contents_needed(own: Components, pool: tuple[int, int, int], target: float) -> int | None:
+def _contents_needed(
+    components: Components, pool: tuple[int, int, int], target: float
+) -> int | None:
     """Number of contents that reaches the target; None where those on record do."""
     templates, contents, people = pool
     most = max(cells for cells in DESIGN_CELLS if cells <= templates * contents)
-    if own.half_width(most, templates, contents, people) <= target:
+    if components.half_width(most, templates, contents, people) <= target:
         return None
     for count in range(contents, MOST_CONTENTS, max(1, contents // 8)):
-        if own.half_width(max(most, count), max(templates, count), count, people) <= target:
+        cells = max(most, count)
+        if components.half_width(cells, max(templates, count), count, people) <= target:
             return count
     return MOST_CONTENTS
 
@@ -143,7 +147,7 @@ def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[s
     Each step lowers the sum over sets of (half-width / target)⁴ most per pass, in nats without
     targets. `passes` are enough for the smallest designs.
     """
-    chosen = {name: min(every, key=lambda d: d.passes) for name, every in options.items()}
+    chosen = {name: min(designs, key=lambda d: d.passes) for name, designs in options.items()}
     left = passes - sum(design.passes for design in chosen.values())
 
     def loss(design: SetDesign) -> float:
@@ -155,8 +159,8 @@ def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[s
 
     while steps := [
         design
-        for name, every in options.items()
-        for design in every
+        for name, designs in options.items()
+        for design in designs
         if design.half_width < chosen[name].half_width
         and design.passes - chosen[name].passes <= left
     ]:

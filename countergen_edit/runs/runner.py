@@ -73,22 +73,20 @@ LEAST_GAIN = 0.002
 
 
 def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
-    """Run the units that the folder does not hold yet; the model is unedited when this returns.
+    """Run the units of a checked plan that the folder does not hold yet.
 
-    Args:
-        plan: checked.
-        model, folder: where rows and edits come from and go.
+    The model is unedited when this returns.
     """
-    known = folder.manifest.get("batch_reductions", {})
-    kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
-    with tqdm(leave=False, disable=None) as progress, kept:
+    earlier = folder.manifest.get("batch_reductions", {})
+    fixed = reductions_kept(model, earlier, lambda counts: folder.note(batch_reductions=counts))
+    with tqdm(leave=False, disable=None) as progress, fixed:
         runners = [Runner(plan, model, task, folder, progress) for task in plan.tasks]
         for runner in runners:
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
         for runner in runners if plan.erasers else ():
             runner.finish()
-        if others := {run for runner in runners for run in runner.stored.others}:
-            folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(others))}.")
+        if runs := {run for runner in runners for run in runner.stored.others}:
+            folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(runs))}.")
 
 
 @dataclass
@@ -132,7 +130,7 @@ class Runner:
         if not plan.erasers:
             return
         self.erasers = [
-            (name, ranked) for name, own in plan.erasers.items() for ranked in _ranked(own, plan)
+            (name, ranked) for name, base in plan.erasers.items() for ranked in _ranked(base, plan)
         ]
         """With their names in the run, at every rank."""
         self.groups = [
@@ -157,7 +155,7 @@ class Runner:
             # Edits resume from states below them, which only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
             layers = map(self.fits.layers, plan.sites)
-            resumed = [own[i] for own in layers for i in self.halving.grid(len(own))]
+            resumed = [of_site[i] for of_site in layers for i in self.halving.grid(len(of_site))]
         else:
             resumed = [*self._below(self.updates)]
         resuming = self.fits.resuming(resumed)
@@ -178,8 +176,8 @@ class Runner:
     @property
     def candidates(self) -> list[Candidate]:
         """Every candidate, by site, layer and eraser; updates of weights last."""
-        own = {site: [g for g in self.groups if g[0].site == site] for site in self.plan.sites}
-        maps = [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
+        by_site = [[g for g in self.groups if g[0].site == site] for site in self.plan.sites]
+        maps = [c for groups in by_site for layer in zip(*groups, strict=True) for c in layer]
         return [*maps, *self.updates]
 
     @property
@@ -194,28 +192,27 @@ class Runner:
         self._bar.set_description_str(name)
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
-    def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
+    def record(self, unit: str, label: str, work: Callable[..., list[Row]], *args: Any) -> None:
         """Record the rows of a unit of the task, unless the folder holds it."""
         name = f"{self.task.name}/{unit}"
         if not self.folder.done(name):
-            before = "" if self._stage in ("", about) else f"{self._stage}: "
-            self._bar.set_description_str(f"{before}{about}")
+            prefix = "" if self._stage in ("", label) else f"{self._stage}: "
+            self._bar.set_description_str(f"{prefix}{label}")
             self.folder.record(name, work(*args))
         self._bar.update()
 
     def rows(self, unit: str | None = None) -> list[Row]:
         """The task's recorded rows, or those of one unit."""
-        own = [row for row in self.folder.rows() if row.task == self.task.name]
-        return own if unit is None else [r for r in own if r.unit == f"{self.task.name}/{unit}"]
+        rows = [row for row in self.folder.rows() if row.task == self.task.name]
+        return rows if unit is None else [r for r in rows if r.unit == f"{self.task.name}/{unit}"]
 
     def measure_unedited(self) -> None:
         """Measure the unedited model, and the edit of a plan without erasers, metric by metric."""
-        given = self.plan.before
-        if given is not None and not self.folder.has_edit(given.id):
-            self.folder.keep(given)
-        for edit in dict.fromkeys((None, given)):
-            about = "unedited model" if edit is None else edit.label
-            self.stage(about, len(self.metrics))
+        before = self.plan.before
+        if before is not None and not self.folder.has_edit(before.id):
+            self.folder.keep(before)
+        for edit in dict.fromkeys((None, before)):
+            self.stage("unedited model" if edit is None else edit.label, len(self.metrics))
             for metric in self.metrics:
                 name = f"{'unedited' if edit is None else f'test/{edit.id}'}/{metric.name}"
                 self.record(name, metric.name, self.measure, edit, "test", [metric])
@@ -244,21 +241,21 @@ class Runner:
                     self._measure_scaled(candidate)
 
     def _screened(self) -> list[Candidate]:
-        """The candidates that all validation data are for.
+        """The candidates that are measured on all validation data.
 
         Halving finds them, rung by rung; all groups of candidates of which one is selected compete.
         """
-        every = [_Group(own, self.halving.grid(len(own))) for own in self.groups]
-        pools = [[group] for group in every] if self.plan.select == "eraser" else [every]
-        first = [sum(len(group.current) for group in pool) for pool in pools]
+        groups = [_Group(members, self.halving.grid(len(members))) for members in self.groups]
+        pools = [[group] for group in groups] if self.plan.select == "eraser" else [groups]
+        sizes = [sum(len(group.current) for group in pool) for pool in pools]
         for rung, share in enumerate(self.shares, start=1):
-            candidates = [candidate for group in every for candidate in group.left]
-            about = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
-            self.stage(about, 1 + len(candidates))
+            candidates = [candidate for group in groups for candidate in group.left]
+            label = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
+            self.stage(label, 1 + len(candidates))
             rows = self._screening_rows(rung, share, candidates)
-            for pool, count in zip(pools, first, strict=True):
-                self._narrow(pool, rows, max(1, count // STAY**rung))
-        finalists = [candidate for group in every for candidate in group.left]
+            for pool, size in zip(pools, sizes, strict=True):
+                self._narrow(pool, rows, max(1, size // STAY**rung))
+        finalists = [candidate for group in groups for candidate in group.left]
         self.fits.fit_ahead(finalists)
         return finalists
 
@@ -277,8 +274,8 @@ class Runner:
             rows = [r for m in metrics for r in m.measure(context, edit, "validation")]
             if edit is not None and (removed := bias.removed(context, edit, "validation")):
                 draws = bias.removed_draws(context, edit, "validation")
-                kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
-                finite = kept.tolist() if np.isfinite(kept).all() else []
+                draws = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
+                finite = draws.tolist() if np.isfinite(draws).all() else []
                 rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))
             return [
                 replace(row, split=SCREENING, facets={**row.facets, RUNG: float(rung)})
@@ -293,13 +290,13 @@ class Runner:
 
     def _narrow(self, pool: Sequence[_Group], rows: Sequence[Row], most: int) -> None:
         """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
-        ids = {self.fits.id_of(own.candidates[i]): (own, i) for own in pool for i in own.current}
+        ids = {self.fits.id_of(g.candidates[i]): (g, i) for g in pool for i in g.current}
         alone = all(c.eraser.is_baseline for group in pool for c in group.candidates)
         measured = points(rows, SCREENING, self.costs, baselines=alone)
         kept = [ids[p.edit] for p in survivors([p for p in measured if p.edit in ids], most)]
         for group in pool:
             group.measured |= {*group.current}
-            best = [i for own, i in kept if own is group]
+            best = [i for g, i in kept if g is group]
             group.current = sorted([*best, *between(group.measured, best)])
 
     def _measure_scaled(self, update: Candidate) -> None:
@@ -327,9 +324,9 @@ class Runner:
         self.record("heads", "maps of heads", self.measure, None, "validation", [locate])
         self.fits.heads = heads = carriers(self.rows("heads"))
         for name, eraser in self.erasers:
-            every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
+            candidates = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
             for size in (size for size in HEAD_COUNTS if size <= len(heads)):
-                chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
+                chosen = sorted(candidates[:size], key=lambda c: (c.layer, c.site))
                 self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
 
     def _measure_together(self, candidates: tuple[Candidate, ...], unit: str) -> str | None:
@@ -358,8 +355,8 @@ class Runner:
             resumed = self._below([candidate for chain in selected for candidate in chain])
             self.context.model = self.fits.resuming(resumed)
         self.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
-        about = "test data: unedited model"
-        self.record("test/unedited", about, self.measure, None, "test", self._untested)
+        label = "test data: unedited model"
+        self.record("test/unedited", label, self.measure, None, "test", self._untested)
         for edit, candidates in zip(edits, selected, strict=True):
             self._test(edit, candidates)
         if plan.baselines:
@@ -385,14 +382,14 @@ class Runner:
         id_of = self.fits.id_of
         if self.plan.together:
             failed = {row.edit for row in self.rows() if row.metric == FAILED}
-            found = [group for group in self._competing if not failed & {*map(id_of, group)}]
+            selected = [group for group in self._competing if not failed & {*map(id_of, group)}]
         else:
             self.record("choice", "choice", self._choice_rows)
             chosen = {row.edit for row in self.rows("choice")}
-            found = [[c] for group in self._competing for c in group if id_of(c) in chosen]
-        if not found:
+            selected = [[c] for group in self._competing for c in group if id_of(c) in chosen]
+        if not selected:
             raise UserError(_why_none(self.rows()))
-        return found
+        return selected
 
     def attempt(
         self, chain: Sequence[Candidate], figures: Callable[[NamedEdit], list[Row]]
@@ -405,7 +402,7 @@ class Runner:
         for candidate in chain:
             if not self.folder.has_edit(self.fits.id_of(candidate)):
                 if not candidate.trains_weights:
-                    self.fits.data(candidate)  # no room for activations is not an eraser's fault
+                    self.fits.data(candidate)  # a lack of room is not an eraser's fault
                 try:
                     self.fits.part(candidate)
                 except NotWrittenError:
@@ -415,7 +412,7 @@ class Runner:
         return figures(self.fits.joined(chain))
 
     def _error_row(self, candidate: Candidate, error: Exception) -> Row:
-        wanted = candidate.eraser.get_params().get("rank")
+        rank = candidate.eraser.get_params().get("rank")
         name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         return Row(
             FAILED,
@@ -426,7 +423,7 @@ class Runner:
             eraser=candidate.name,
             site=candidate.site,
             layers=tuple(c.layer for c in candidate.chain if c.layer is not None),
-            rank=wanted if isinstance(wanted, int) else 0,  # some erasers choose it in the fit
+            rank=rank if isinstance(rank, int) else 0,  # some erasers choose it in the fit
             seed=self.plan.seed,
             detail={"error": f"{name}{error}"},
         )
@@ -456,9 +453,8 @@ class Runner:
         seed = self.plan.seed
         if candidate.trains_weights:
             named = self.fits.part(candidate)
-            curve, own = self.fits.distillation(candidate).recorded()
-            rows = training_rows(curve, own, self.task)
-            return self.marked(rows, named, "validation")
+            curve, contexts = self.fits.distillation(candidate).recorded()
+            return self.marked(training_rows(curve, contexts, self.task), named, "validation")
         data = self.fits.data(candidate)
         state = unit_seed(seed, "certificate", candidate.layer) % 2**32
         eraser = self.fits.fit(candidate)
@@ -482,9 +478,9 @@ class Runner:
     def measure(
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
     ) -> list[Row]:
-        """The rows of some metrics under an edit; of test data in the chat template too, if asked.
+        """The rows of metrics under an edit; of test data in the chat template too, if asked.
 
-        Slow metrics decide by themselves what is a message and what a reply.
+        Slow metrics decide by themselves which text is a message and which a reply.
         """
         rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
         if split == "test" and self._in_chat is not None:
@@ -520,12 +516,11 @@ class Runner:
 
     def _test(self, edit: NamedEdit, candidates: Sequence[Candidate]) -> None:
         """Measure an edit on test data and, unless every edit is, random directions."""
-        about = f"test data: {edit.label}"
-        self.record(f"test/{edit.id}", about, self._tested, edit, candidates)
+        self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit, candidates)
         if self._has_control(edit):
             control = self.fits.control(edit)
-            about = f"test data: random directions of rank {control.record.rank}"
-            self.record(f"test/{control.id}", about, self._tested, control)
+            label = f"test data: random directions of rank {control.record.rank}"
+            self.record(f"test/{control.id}", label, self._tested, control)
 
     def _has_control(self, edit: NamedEdit) -> bool:
         return self.plan.tested == "chosen" and self.fits.has_control(edit)
@@ -545,25 +540,23 @@ class Runner:
         """Measure a baseline on test data; of several variants the best on validation data."""
         [edit, *others] = group
         for variant in group if others or self.plan.tested == "every" else ():
-            about = f"validation data: {variant.label}"
-            self.record(f"baseline/{variant.id}", about, self._measured, variant)
+            label = f"validation data: {variant.label}"
+            self.record(f"baseline/{variant.id}", label, self._measured, variant)
         if others:
             best = choose(self._points({variant.id for variant in group}, baselines=True)).edit
             [edit] = [variant for variant in group if variant.id == best]
         self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
-    def _points(self, ids: Collection[str], *, baselines: bool = False) -> list[Point]:
-        """Some edits by their figures on all validation data."""
-        every = points(self.rows(), "validation", self.costs, baselines=baselines)
-        return [point for point in every if point.edit in ids]
+    def _points(self, ids: Collection[str | None], *, baselines: bool = False) -> list[Point]:
+        """The edits of these ids by their figures on all validation data."""
+        measured = points(self.rows(), "validation", self.costs, baselines=baselines)
+        return [point for point in measured if point.edit in ids]
 
     def _choice_rows(self) -> list[Row]:
         """The row `choice` of each eraser: the chosen edit and its cost."""
         removed, rows = self._removed_rows(), []
         for group in self._competing:
-            ids = {self.fits.id_of(candidate) for candidate in group}
-            candidates = self._points(ids, baselines=True)
-            if candidates:
+            if candidates := self._points({*map(self.fits.id_of, group)}, baselines=True):
                 best = choose(candidates)
                 detail = {**best.detail, "candidates": len(group)}
                 rows.append(_cost_row(removed[best.edit], "choice", best, detail))
@@ -571,26 +564,25 @@ class Runner:
 
     def _front_rows(self, chosen: str) -> list[Row]:
         """The row `cost` of each edit, by validation rows; test rows are only reported."""
-        rows, removed, found = self.rows(), self._removed_rows(), []
-        candidates = points(rows, "validation", self.costs)
-        on_front = {p.edit for p in front(candidates)}
-        test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
+        rows, removed, costs = self.rows(), self._removed_rows(), []
+        on_front = {p.edit for p in front(points(rows, "validation", self.costs))}
+        tested = points(rows, "test", self.costs, baselines=True)
+        of_test = {point.edit: {**point.detail, "cost": point.cost} for point in tested}
         for point in points(rows, "validation", self.costs, baselines=True):
-            reported = test.get(point.edit)
-            of_test = {} if reported is None else reported.detail | {"cost": reported.cost}
-            told = ("removed", "cost", "degradations", "groups")
+            figures = of_test.get(point.edit, {})
+            reported = ("removed", "cost", "degradations", "groups")
             detail = {
                 **point.detail,
-                **{f"{key}_test": of_test.get(key) for key in told},
+                **{f"{key}_test": figures.get(key) for key in reported},
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen,
             }
-            found.append(_cost_row(removed[point.edit], "cost", point, detail))
-        return found
+            costs.append(_cost_row(removed[point.edit], "cost", point, detail))
+        return costs
 
     def _removed_rows(self) -> dict[str, Row]:
-        wanted = ("bias_removed", "validation")
-        return {row.edit: row for row in self.rows() if (row.metric, row.split) == wanted}
+        rows = [row for row in self.rows() if row.metric == "bias_removed"]
+        return {row.edit: row for row in rows if row.split == "validation"}
 
     def _best_combination(self) -> Point | None:
         """The best edit of the task; None where nothing but controls could be measured.
@@ -622,14 +614,12 @@ class Runner:
         singles = [candidate for point in worthy for candidate in self._of_edit[point.edit]]
         others = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
         tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
-        chains = [self.fits.together(candidates) for candidates in tried]
-        self.fits.fit_ahead([candidate for chain in chains for candidate in chain])
-        names = [" + ".join(c.label for c in candidates) for candidates in tried]
-        found = [
-            self._measure_together(candidates, f"combined/{name}")
-            for candidates, name in zip(tried, names, strict=True)
-        ]
-        return self._points({edit for edit in found if edit is not None})
+        self.fits.fit_ahead([c for candidates in tried for c in self.fits.together(candidates)])
+        ids = set[str | None]()
+        for candidates in tried:
+            name = " + ".join(c.label for c in candidates)
+            ids.add(self._measure_together(candidates, f"combined/{name}"))
+        return self._points(ids)
 
 
 def _ranked(eraser: BaseEraser, plan: Plan) -> list[BaseEraser]:
