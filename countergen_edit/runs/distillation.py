@@ -109,9 +109,7 @@ def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
 class Distillation:
     """The training of an update on one task, resumed from `folder` where that holds a part of it.
 
-    Attributes:
-        own: contexts that the model wrote.
-        curve: terms of held-out texts and multipliers at each evaluation.
+    `curve` has the terms of held-out texts and the multipliers at each evaluation.
     """
 
     def __init__(
@@ -125,14 +123,16 @@ class Distillation:
     ) -> None:
         self.layers = layers
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
-        self._folder, self.seed = folder, settings.random_state
+        self._folder = folder
+        self.seed = settings.random_state
         self.rate = settings.rate(model.d_model)
         self._telling = telling_tokens(model, task)
         self.multipliers = dict.fromkeys(limits, FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
 
     @cached_property
-    def own(self) -> OwnContexts:
+    def contexts(self) -> OwnContexts:
+        """The contexts that the model wrote."""
         task = replace(self.task, fit=tuple(larger(self.task)))
         return written(self.model, task, self.settings.contexts, self.seed)
 
@@ -151,19 +151,16 @@ class Distillation:
     @cached_property
     def _held_out(self) -> list[Portion]:
         model, task = self.model, self.task
-        every = [
-            context
-            for data in task.validation
-            for context in to_erase(model, round_robin(data, HELD_OUT_PEOPLE))
-        ]
+        sets = [round_robin(data, HELD_OUT_PEOPLE) for data in task.validation]
+        contexts = [context for data in sets for context in to_erase(model, data)]
         rng = generator(self.seed, "distilled", "held out")
-        most = min(HELD_OUT_PORTIONS, len(every))
-        some = sorted(rng.choice(len(every), most, False, odds(every))) if every else []
-        kept = [task.agreement.get("validation")]
-        kept += task.legitimate_differences.get("validation", ())
+        most = min(HELD_OUT_PORTIONS, len(contexts))
+        drawn = sorted(rng.choice(len(contexts), most, False, odds(contexts))) if contexts else []
+        to_keep = [task.agreement.get("validation")]
+        to_keep += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
-        keep = [p for data in kept if data for p in self._to_keep(data, HELD_OUT_KEPT)]
-        return [*(every[i].portion(model) for i in some), *keep, *running(model, texts)]
+        keep = [p for data in to_keep if data for p in self._to_keep(data, HELD_OUT_KEPT)]
+        return [*(contexts[i].portion(model) for i in drawn), *keep, *running(model, texts)]
 
     def _to_keep(self, data: CounterfactualSet, people: int) -> list[Portion]:
         rng = generator(self.seed, "distilled", "kept", data.name)
@@ -200,13 +197,14 @@ class Distillation:
         return state["curve"], state["own"]
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
-        """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
+        """The order of looks at held-out terms: the excess over the budgets, then bias."""
         over = (LIMIT_SHARE * terms[name] / limit - 1 for name, limit in self.limits.items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
         """The update of the best look, scaled up or down to what the budgets allow."""
-        zero, unscaled = dict.fromkeys(self.multipliers, 0.0), best
+        zero = dict.fromkeys(self.multipliers, 0.0)
+        unscaled = best
         for factor in (FACTOR, 1 / FACTOR):
             scale = factor if best is unscaled else 0.0  # the way back is known
             while scale > SMALLEST:
@@ -258,7 +256,7 @@ class Distillation:
             "adam": adam.state_dict(),
             "multipliers": self.multipliers,
             "curve": self.curve,
-            "own": self.own.summary,
+            "own": self.contexts.summary,
             "best": (over, bias, factors),
             "step": step,
         }
@@ -272,19 +270,18 @@ class Distillation:
         """
         return_memory()
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
-        every = [portion for step in steps for portion in step]
-        student.restrict(self._plausible(student, every))
+        student.restrict(self._plausible(student, [*chain.from_iterable(steps)]))
         announce_memory("Training", self._gibibytes(student, steps), ADVICE)
         self._kept = student.numbers(self._telling)
-        self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
-        self.looks = self._given(student, dict.fromkeys(self._held_out))
+        self.pool = [self._unedited(student, step) for step in track(steps, "Unedited model")]
+        self.looks = self._unedited(student, dict.fromkeys(self._held_out))
         return_memory()
 
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
         """About how many GiB the unedited output and the activations of a pass take."""
         width, above = self.model.d_model, self.model.n_layers - student.first
         size = 4.0 * ACTIVATIONS * PASS * width * above
-        for portion, rows in (item for step in steps for item in step.items()):
+        for portion, rows in chain.from_iterable(step.items() for step in steps):
             share = 1 if rows is None else len(rows) / len(portion.ids)
             size += share * len(portion.at[0]) * 2 * student.vocab_size
             size += share * portion.ids.numel() * 4 * width * bool(student.first)
@@ -297,12 +294,12 @@ class Distillation:
             for portion in track(portions[::LOOKED_AT], "Plausible tokens"):
                 [given] = student.unedited([portion])
                 p += given.log_probs.exp().mean(0).cpu()
-        named = [self._telling]
+        parts = [self._telling]
         for portion in [*portions, *self._held_out]:
-            named += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
-        wanted = torch.tensor(sorted({*torch.cat(named).tolist()}))
-        p[wanted] = 1.0 + len(portions)
-        return p.topk(min(max(VOCABULARY, len(wanted)), len(p))).indices.sort().values
+            parts += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
+        required = torch.cat(parts).unique()
+        p[required] = 1.0 + len(portions)
+        return p.topk(min(max(VOCABULARY, len(required)), len(p))).indices.sort().values
 
     def _number(self, step: int) -> int:
         """The number of the texts of a step in the pool, which every round shuffles."""
@@ -331,24 +328,25 @@ class Distillation:
             means["agreement"] = float(max(np.mean(values) for values in falls.values()))
         return means
 
-    def _given(
+    def _unedited(
         self, student: Student, portions: Mapping[Portion, Int[Tensor, " row"] | None]
     ) -> list[Unedited]:
-        """Portions with their unedited output, in half the memory; of some, a few rows."""
-        found = list[Unedited]()
-        for given, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
-            if given.portion.kind == "erase":
-                given = with_difference(given, self._kept)
-            found.append((given if rows is None else given.some(rows)).cast(torch.float16))
-        return found
+        """Portions, or their rows, with the unedited output, in half the memory."""
+        unedited = list[Unedited]()
+        for before, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
+            if before.portion.kind == "erase":
+                before = with_difference(before, self._kept)
+            before = before if rows is None else before.of_rows(rows)
+            unedited.append(before.cast(torch.float16))
+        return unedited
 
     def backward(self, student: Student, drawn: Sequence[Unedited]) -> None:
         """Accumulate the gradient of the Lagrangian on the portions of a step."""
         counts = Counter(name for given in drawn for name in given.portion.terms)
-        for some in student.passes(drawn):
+        for outputs in student.passes(drawn):
             losses = [
                 self._weight(name) / counts[name] * value
-                for given, after in some
+                for given, after in outputs
                 for name, value in self._terms(given, after).items()
             ]
             torch.autograd.backward(torch.stack(losses).sum())
@@ -369,21 +367,21 @@ class Distillation:
     def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
         """The portions of a step, by seed and step, with the rows that it takes; None takes all."""
         rng = generator(self.seed, "distilled", step)
-        erase, others = self._portions
-        found: dict[Portion, Int[Tensor, " row"] | None] = {}
+        erase, keep = self._portions
+        rows: dict[Portion, Int[Tensor, " row"] | None] = {}
         families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATE_CONTEXTS) if erase]
         for contexts in families:
             context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
             portion = context.portion(self.model)
-            found[portion] = few_rows(portion, rng)
-        for own in others:
-            found[own[int(rng.choice(len(own), p=odds(own)))]] = None
+            rows[portion] = few_rows(portion, rng)
+        for portions in keep:
+            rows[portions[int(rng.choice(len(portions), p=odds(portions)))]] = None
         for _ in range(MODEL_CONTEXTS):
-            if one := self.own.portion_to_erase(self.model, rng):
-                found[one] = few_rows(one, rng)
-        if one := self.own.portion_to_keep(self.model, rng):
-            found[one] = None
-        return found
+            if written := self.contexts.portion_to_erase(self.model, rng):
+                rows[written] = few_rows(written, rng)
+        if written := self.contexts.portion_to_keep(self.model, rng):
+            rows[written] = None
+        return rows
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
         """The terms of the loss and of the constraints on one portion."""
@@ -392,8 +390,8 @@ class Distillation:
             return erasing_terms(given, after)
         if portion.kind == "keep":
             # Other words after such a context may lose the group's part of their probability.
-            own = (coarse(log_probs, self._kept) for log_probs in (before, after))
-            terms = {"keep": mean_divergence(*own)}
+            p, q = (coarse(log_probs, self._kept) for log_probs in (before, after))
+            terms = {"keep": mean_divergence(p, q)}
             if portion.choices is not None:
                 change = share_changes(portion, before, after)
                 if portion.side is None:

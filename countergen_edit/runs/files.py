@@ -7,12 +7,10 @@ from pathlib import Path
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
 
-CONFIG, MANIFEST, RESULTS, PROGRESS = (
-    "config.yaml",
-    "manifest.json",
-    "results.jsonl",
-    "progress.jsonl",
-)
+CONFIG = "config.yaml"
+MANIFEST = "manifest.json"
+RESULTS = "results.jsonl"
+PROGRESS = "progress.jsonl"
 ORIGINAL = "original"
 """Folder of the run of the model that an audited checkpoint was made of."""
 EDITS = "edits"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -73,15 +74,15 @@ class FitData:
         An edit everywhere acts about the origin and can skip no token: with S the directions of
         sinks, its R is replaced by (R L) (R P L)⁻¹ R P, P = I - S Sᵀ, so that R S = 0.
 
-        Raises a `UserError` if that is near singular.
+        `UserError` if that is near singular.
         """
         if self.site != EVERYWHERE:
             return Placement(self.site, layer, change, self.limit(layer))
         if isinstance(change, AffineErasure):
-            change = self._beside_sinks(change.linear)
+            change = self._without_sinks(change.linear)
         return Placement(self.site, layer, change)
 
-    def _beside_sinks(self, erasure: AffineErasure) -> AffineErasure:
+    def _without_sinks(self, erasure: AffineErasure) -> AffineErasure:
         left, right = erasure.left, erasure.right
         if not self.sinks.size or not erasure.rank:
             return erasure
@@ -153,13 +154,13 @@ class _Place:
     keep: bool
 
 
-def places_by_context(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[_Place]]:
-    """Context → its texts, for every token of an output that is predicted somewhere."""
-    contexts: dict[str, list[_Place]] = {}
+def texts_by_context(model: LanguageModel, data: CounterfactualSet) -> list[str]:
+    """The texts before every token of an output, context by context."""
+    contexts: dict[str, list[str]] = {}
     for sample in data.samples:
         for place in _places(model, data, sample, "outputs", keep=False):
-            contexts.setdefault(place.context, []).append(place)
-    return contexts
+            contexts.setdefault(place.context, []).append(place.text)
+    return [*dict.fromkeys(chain.from_iterable(contexts.values()))]
 
 
 def capture_sites(
@@ -201,9 +202,10 @@ def capture_sites(
         limits = [sink_limit(of_layer) if skip_attention_sinks else None for of_layer in norms]
         sinks = np.zeros((activations.values[site].shape[-1], 0))
         if site == EVERYWHERE and skip_attention_sinks:
-            some = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)][: 2 * SINK_TEXTS]
-            whole = capture(model, some, sites=(site,), layers=layers, positions="all")
-            sinks = sink_directions(whole.values[site], limits)
+            texts = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)]
+            first = texts[: 2 * SINK_TEXTS]
+            tokens = capture(model, first, sites=(site,), layers=layers, positions="all")
+            sinks = sink_directions(tokens.values[site], limits)
         by_site[site] = FitData(
             site,
             activations.values[site],
@@ -230,8 +232,8 @@ def sink_directions(
     _, sizes, directions = np.linalg.svd(np.concatenate(units, dtype=float), full_matrices=False)
     energy = np.cumsum(sizes**2)
     count = np.searchsorted(energy, SINK_SHARE * energy[-1]) + 1 if energy.size else 0
-    found: Float[np.ndarray, "d sink"] = directions[:count].T
-    return found
+    leading: Float[np.ndarray, "d sink"] = directions[:count].T
+    return leading
 
 
 def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np.ndarray, " token"]:
@@ -261,16 +263,14 @@ def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
 ) -> list[_Place]:
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
-    some = [""]
-    if positions == "outputs":
-        some = beginnings(sample, following(model, sample))
+    continuations = beginnings(sample, following(model, sample)) if positions == "outputs" else [""]
     people = [v.name or f"{sample.template} {i}" for i, v in variations]
     if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
         _Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
         for (i, v), person in zip(variations, people, strict=True)
-        for beginning in some
+        for beginning in continuations
         for context in [f"{sample.template}{beginning}"]
     ]
 
@@ -285,28 +285,28 @@ def following(model: LanguageModel, sample: Sample) -> dict[str, set[int]]:
     tokens: dict[str, set[int]] = {"": set()}
     for text, encoding in zip(texts, encode(model, texts), strict=True):
         for number, token in enumerate(encoding.after(len(prompt))):
-            said = text[len(prompt) : encoding.offsets[token][0]] if number else ""
-            tokens.setdefault(said, set()).add(encoding.ids[token])
+            beginning = text[len(prompt) : encoding.offsets[token][0]] if number else ""
+            tokens.setdefault(beginning, set()).add(encoding.ids[token])
     return tokens
 
 
-def beginnings(sample: Sample, every: Iterable[str]) -> list[str]:
+def beginnings(sample: Sample, by_beginning: Iterable[str]) -> list[str]:
     """At most `BEGINNINGS` of the beginnings of a sample's outputs, the empty one among them."""
-    _, *others = every
+    _, *others = by_beginning
     if len(others) >= BEGINNINGS:
-        others.sort(key=lambda said: unit_seed(0, "beginnings", sample.template, said))
+        others.sort(key=lambda text: unit_seed(0, "beginnings", sample.template, text))
     return ["", *others[: BEGINNINGS - 1]]
 
 
 def openings(
     model: LanguageModel, task: Task, place: Placement, scratch: Scratch | None = None
 ) -> list[Opening]:
-    """What the gate of a place does on a task's validation data, by kind of text.
+    """The openings of the gate of a place on a task's validation data, by kind of text.
 
     The model is unedited at the place and above. A token that the edit skips as an attention sink
     counts as closed.
     """
-    gate, found = place.erasure.gate, list[Opening]()
+    gate, by_kind = place.erasure.gate, list[Opening]()
     if gate is None:
         return []
     for texts in gate_texts(task):
@@ -317,9 +317,9 @@ def openings(
             layers=[] if place.layer is None else [place.layer],
             starts=[0] * len(texts.table),
             positions="last" if texts.sets else "onward",
-            scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
+            scratch=None if scratch is None else replace(scratch),  # a copy, which it gives back
         )
         [rows] = activations.values[place.site]
         opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)
-        found.append((texts, opened, activations.row_text))
-    return found
+        by_kind.append((texts, opened, activations.row_text))
+    return by_kind

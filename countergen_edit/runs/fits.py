@@ -13,21 +13,9 @@ from sklearn.base import clone
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import digest
 from countergen_edit.data.task import Task
-from countergen_edit.edits import (
-    UNCHANGED,
-    WEIGHTS,
-    Edit,
-    NamedEdit,
-    applied,
-)
+from countergen_edit.edits import UNCHANGED, WEIGHTS, Edit, NamedEdit, applied
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import (
-    ERASERS,
-    BaseEraser,
-    Distilled,
-    RandomDirections,
-    run_parallel,
-)
+from countergen_edit.erasers import ERASERS, BaseEraser, Distilled, RandomDirections, run_parallel
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import EVERYWHERE, HEAD, depth, has_layers
@@ -147,13 +135,13 @@ class FitCache:
         key = digest([*map(self.id_of, candidate.after), candidate.site])
         latest = self._latest
         if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:
-            layers = {c.layer for c in self._beside(candidate) if c.layer is not None}
+            layers = {c.layer for c in self._alongside(candidate) if c.layer is not None}
             before = self.edit_before(candidate)
             captured = self._capture([candidate.site], sorted(layers) or None, before)
             self._latest = latest = key, captured[candidate.site]
         return latest[1]
 
-    def _beside(self, candidate: Candidate) -> list[Candidate]:
+    def _alongside(self, candidate: Candidate) -> list[Candidate]:
         """The candidate, and those of `fit_ahead` that are fitted on the same capture."""
         return [
             c
@@ -203,19 +191,19 @@ class FitCache:
         return edit_id(candidate.name, self.basis(candidate))
 
     def fit(self, candidate: Candidate) -> BaseEraser:
-        """The fitted eraser of a candidate; those of `fit_ahead` are fitted beside it."""
+        """The fitted eraser of a candidate; those of `fit_ahead` are fitted alongside."""
         key = self.id_of(candidate)
         if key not in self._fits:
-            beside = {self.id_of(other): other for other in self._beside(candidate)}
-            known = {k for k in beside if k in self._fits or self.folder.has_edit(k)} - {key}
-            wanted = {k: c for k, c in beside.items() if k not in known}
+            by_id = {self.id_of(c): c for c in self._alongside(candidate)}
+            fitted = {k for k in by_id if k in self._fits or self.folder.has_edit(k)} - {key}
+            missing = {k: c for k, c in by_id.items() if k not in fitted}
             data = self.data(candidate)
-            calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in wanted.values()]
-            done = run_parallel(calls, data.at(candidate.layer))
-            for (k, other), future in zip(wanted.items(), done, strict=True):
+            calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in missing.values()]
+            futures = run_parallel(calls, data.at(candidate.layer))
+            for (k, c), future in zip(missing.items(), futures, strict=True):
                 self._fits[k] = future
                 if future.exception() is None:
-                    self.part(other)  # kept at once: a killed run repeats no finished fit
+                    self.part(c)  # kept at once: a killed run repeats no finished fit
         return self._fits[key].result()
 
     def fit_ahead(self, candidates: Sequence[Candidate]) -> None:
@@ -229,7 +217,7 @@ class FitCache:
             return self.folder.edit(key)
         scale = candidate.params.get("scale")
         named = NamedEdit.of(
-            self._own_edit(candidate),
+            self._edit(candidate),
             candidate.name,
             candidate.params,
             basis=self.basis(candidate),
@@ -241,7 +229,7 @@ class FitCache:
         self.folder.keep(named, made_for=self.model.fingerprint)
         return named
 
-    def _own_edit(self, candidate: Candidate) -> Edit:
+    def _edit(self, candidate: Candidate) -> Edit:
         if candidate.trains_weights:
             if (scale := candidate.params.get("scale")) is None:
                 return Edit((), update=self.distillation(candidate).run())
@@ -252,12 +240,11 @@ class FitCache:
         return Edit((self.data(candidate).placement(candidate.layer, erasure),))
 
     def distillation(self, candidate: Candidate) -> Distillation:
-        """The training of a candidate that updates weights; what is done of it is in the folder."""
+        """The training of a candidate that updates weights, resumed from the folder of the run."""
         settings = candidate.eraser
         assert isinstance(settings, Distilled)
         path = self.folder.path / DISTILLATION / self.id_of(candidate.scaled(1.0))
-        layers = self.plan.layers
-        return Distillation(self.model, self.task, settings, self.limits, path, layers)
+        return Distillation(self.model, self.task, settings, self.limits, path, self.plan.layers)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -267,8 +254,7 @@ class FitCache:
 
     def together(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of one edit, as they are fitted."""
-        is_sequential = self.plan.fitted == "sequential"
-        return sequential(candidates) if is_sequential else [*candidates]
+        return sequential(candidates) if self.plan.fitted == "sequential" else [*candidates]
 
     def joined(self, candidates: Sequence[Candidate]) -> NamedEdit:
         """Candidates as one edit, kept in the run."""

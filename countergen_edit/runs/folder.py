@@ -24,14 +24,7 @@ from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.runs.files import (
-    CONFIG,
-    EDITS,
-    MANIFEST,
-    PROGRESS,
-    RESULTS,
-    require_free,
-)
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS, require_free
 from countergen_edit.runs.ran import Ran, now, until_now
 
 TYPES: Mapping[str, Any] = {
@@ -65,19 +58,15 @@ TYPES: Mapping[str, Any] = {
 
 
 class RunFolder:
-    """A run folder, open for more units.
+    """A run folder, open for more units; it is made if it does not exist.
 
-    Args:
-        path: made if it does not exist.
-        config: the resolved configuration.
-        manifest: `fingerprint` identifies the run.
-
-    Raises:
-        UserError: it is of another run or process, holds something else, or cannot be written.
+    `fingerprint` of the manifest identifies the run. `UserError` if the folder is of another run or
+    process, holds something else, or cannot be written.
     """
 
     def __init__(self, path: Path, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        self.path, self._begin = path, now()
+        self.path = path
+        self._begin = now()
         self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
             check_folder(path, manifest)
@@ -171,8 +160,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse the folder of another run or of something else; nothing is written."""
-    known = path / MANIFEST
-    if known.is_file():
+    if (path / MANIFEST).is_file():
         other = str(read_manifest(path).get("fingerprint"))
         if other != manifest["fingerprint"]:
             raise UserError(
@@ -187,11 +175,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
         versions = manifest.get("versions")
-        own = versions.get("countergen-edit") if isinstance(versions, Mapping) else None
-        version = own or "of unknown version"
+        version = versions.get("countergen-edit") if isinstance(versions, Mapping) else None
         raise UserError(
-            f"{path} was written by countergen-edit {version}, whose rows this version does not "
-            "read: give the command that made it again, with another run_dir"
+            f"{path} was written by countergen-edit {version or 'of unknown version'}, whose rows "
+            "this version does not read: give the command that made it again, with another run_dir"
         )
     for key, value in manifest.items():
         require(TYPES.get(key, Any), value, f"{path / MANIFEST} is damaged: {key}")
@@ -238,8 +225,9 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
     records = progress.read_bytes()
     lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
     # In this order, as another process may be writing.
-    (known, checksum), content = read_manifest(folder).get("results", (0, "")), results.read_bytes()
-    if hashlib.sha256(content[:known]).hexdigest() != checksum:
+    length, checksum = read_manifest(folder).get("results", (0, ""))
+    content = results.read_bytes()
+    if hashlib.sha256(content[:length]).hexdigest() != checksum:
         raise UserError(
             f"{results} was cut off or changed: its SHA-256 is not that in {MANIFEST}; run the "
             "command that made it again in another run_dir"
@@ -248,7 +236,7 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
     for where, record in json_lines(progress, lines):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
-        if record["end"] <= known:  # else a loss of power took the manifest
+        if record["end"] <= length:  # else a loss of power took the manifest
             ends[record["unit"]] = record["end"]
     kept = lines.splitlines(keepends=True)[: len(ends)]
     return ends, content[: max(ends.values(), default=0)], sum(map(len, kept))

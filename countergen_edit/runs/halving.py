@@ -31,9 +31,10 @@ AMPLE = 0.5
 class Halving:
     """The settings of successive halving.
 
-    Args:
-        coarse: layers of the first grid, at least 2; no more layers are all measured in full.
-        share: of the validation data, for the first rung.
+    Parameters
+    ----------
+    coarse : layers of the first grid, at least 2; no more layers are all measured in full
+    share : of the validation data, for the first rung
     """
 
     coarse: int = 8
@@ -71,12 +72,8 @@ def between(measured: Collection[int], kept: Collection[int]) -> list[int]:
     >>> between([2, 4, 5], [4])
     [3]
     """
-    order = sorted(measured)
-    entering = set()
-    for a, b in pairwise(order):
-        if b - a > 1 and (a in kept or b in kept):
-            entering.add((a + b) // 2)
-    return sorted(entering)
+    gaps = [(a, b) for a, b in pairwise(sorted(measured)) if b - a > 1]
+    return [(a + b) // 2 for a, b in gaps if a in kept or b in kept]
 
 
 def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
@@ -88,11 +85,10 @@ def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
     few data of SmolLM2 those of its best layers are not.
     """
     candidates = [replace(p, is_shown=True) for p in candidates]
-    some = any(p.is_worthwhile for p in candidates)
-    hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
-    best = ordered(hopeful if some else candidates)
-    left = [p for p in best if not any(_beats(q, p) for q in best)]
-    return left[:most]
+    if any(p.is_worthwhile for p in candidates):
+        candidates = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
+    best = ordered(candidates)
+    return [p for p in best if not any(_beats(q, p) for q in best)][:most]
 
 
 def _beats(better: Point, worse: Point) -> bool:

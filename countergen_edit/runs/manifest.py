@@ -34,7 +34,7 @@ def source_digest() -> str:
 def git_commit() -> str | None:
     """The commit of the checkout the package is run from, if it is one.
 
-    An installed package may lie inside somebody else's repository, whose commit says nothing.
+    An installed package may lie inside somebody else's repository.
     """
     root = Path(countergen_edit.__file__).parent.parent
     if not (root / ".git").exists() or not shutil.which("git"):
@@ -58,14 +58,10 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers everything that its rows depend on.
 
-    Args:
-        config, seed, command: of the run.
-        model, model_hash, origin: name, SHA-256 of the weights, the file that they were converted
-            from.
-        data_hash: SHA-256 of all data.
-        bos: whether its texts begin with the beginning-of-text token; None without such a token.
-        template: the chat template of its texts, as `LanguageModel.conversation`.
-        metrics: by which a report finds their views.
+    Hashes are SHA-256, of the weights and of all data; `origin` is the file that the weights were
+    converted from, `bos` whether texts begin with the beginning-of-text token (None without one),
+    and `template` their chat template, as `LanguageModel.conversation`. A report finds the views of
+    `metrics`.
     """
     depends = {
         "model_hash": model_hash,
@@ -124,7 +120,7 @@ def manifest_of(
     warnings += [QUANTIZED] if model.is_quantized else []
     if model.conversation and (twice := doubled(model)):
         warnings.append(f"The chat template of {model.name} writes {' and '.join(twice)} twice.")
-    sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
+    sets = (*tasks[0].test, *(words.data for words in tasks[0].out_of_vocabulary))
     first = [sample for data in sets[:1] for sample in data.samples[:2]]
     prompts = [v.text for sample in first for v in sample.variations[::7][:2]]
     return settings, {

@@ -22,17 +22,17 @@ _LEAST = 1e-6
 def coarse(
     log_probs: Float[Tensor, "read vocab"], tokens: Int[Tensor, " token"]
 ) -> Float[Tensor, "read outcome"]:
-    """Log-probabilities of some tokens and of all others together."""
-    own = log_probs[:, tokens.to(log_probs.device)]
-    rest = (1 - own.exp().sum(1, keepdim=True)).clamp(min=_LEAST).log()
-    return torch.cat([own, rest], dim=1)
+    """Log-probabilities of each of the tokens, and of all others together."""
+    single = log_probs[:, tokens.to(log_probs.device)]
+    others = (1 - single.exp().sum(1, keepdim=True)).clamp(min=_LEAST).log()
+    return torch.cat([single, others], dim=1)
 
 
 def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
     """A context to erase with its group difference, 0 for tokens to keep.
 
     In a person's target the differences of few people would pass for the group's: there each
-    token's is multiplied by max(0, 1 - v/d²), with v the sampling variance of the difference d
+    token's is multiplied by max(0, 1 - v/d²), where v is the sampling variance of the difference d
     (James and Stein 1961).
     """
     a, b = _by_group(given.portion, given.log_probs)
@@ -60,7 +60,7 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
     rows = len(portion.ids)
     before, after = (x.view(rows, portion.reads, -1) for x in (given.log_probs, after))
     sign = torch.where(portion.is_first.to(half.device), 1.0, -1.0)[:, None, None]
-    wanted = (before - sign * half).log_softmax(-1)
+    target = (before - sign * half).log_softmax(-1)
     p = before.exp().mean(0) * (difference != 0)
     plausible = p.topk(min(PLAUSIBLE, p.shape[-1])).indices
     a, b = _by_group(portion, (after - before).flatten(0, 1))
@@ -70,13 +70,13 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
         left = (left + squared[:, :, portion.outputs.to(half.device)].mean((1, 2))) / 2
     return {
         "bias": left[0] / (left[1] + LEAST_DIFFERENCE),
-        "people": mean_divergence(wanted, after),
+        "people": mean_divergence(target, after),
     }
 
 
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:
     """Unbiased squared difference of the groups' mean log-probabilities of the outputs, nats²."""
-    a, b = (own[:, :, portion.outputs] for own in _by_group(portion, log_probs))
+    a, b = (rows[:, :, portion.outputs] for rows in _by_group(portion, log_probs))
     squared = (a.mean(0) - b.mean(0)) ** 2
     if len(a) > 1 and len(b) > 1:
         squared = squared - squared_error(a) - squared_error(b)
@@ -104,5 +104,5 @@ def share_changes(
 ) -> Float[Tensor, "read output"]:
     """Changes of the shares of the outputs of a context to keep among them."""
     assert portion.choices is not None
-    own = portion.choices.to(before.device)
-    return after.gather(1, own).softmax(1) - before.gather(1, own).softmax(1)
+    tokens = portion.choices.to(before.device)
+    return after.gather(1, tokens).softmax(1) - before.gather(1, tokens).softmax(1)

@@ -51,25 +51,24 @@ class Unedited:
     half: Float[Tensor, "column vocab"] | None = None
     """The group difference after a context to erase, and half of it as a person's target has it."""
 
-    def some(self, rows: Int[Tensor, " row"]) -> Unedited:
+    def of_rows(self, rows: Int[Tensor, " row"]) -> Unedited:
         """Some rows of a context to erase."""
-        some = some_rows(self.portion, rows)
+        portion = some_rows(self.portion, rows)
         cells = self.log_probs.view(len(self.portion.ids), self.portion.reads, -1)
         return replace(
             self,
-            portion=some,
+            portion=portion,
             log_probs=cells[rows.to(cells.device)].flatten(0, 1),
-            below=_rows_of(self.below, rows, some.ids.shape[1]),
+            below=_rows_of(self.below, rows, portion.ids.shape[1]),
         )
 
     def cast(self, dtype: torch.dtype) -> Unedited:
         """With log-probabilities and differences of a type."""
         if self.log_probs.dtype == dtype:
             return self
-        own = self.difference, self.half
-        difference, half = (None if part is None else part.to(dtype) for part in own)
-        log_probs = self.log_probs.to(dtype)
-        return replace(self, log_probs=log_probs, difference=difference, half=half)
+        names = ("log_probs", "difference", "half")
+        parts = {name: part for name in names if (part := getattr(self, name)) is not None}
+        return replace(self, **{name: part.to(dtype) for name, part in parts.items()})
 
 
 def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
@@ -77,8 +76,8 @@ def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
     drawn = []
     assert portion.is_first is not None
     for side in (portion.is_first, ~portion.is_first):
-        own = side.nonzero()[:, 0].numpy()
-        drawn.append(rng.choice(own, min(_ROWS, len(own)), replace=False))
+        rows = side.nonzero()[:, 0].numpy()
+        drawn.append(rng.choice(rows, min(_ROWS, len(rows)), replace=False))
     return torch.from_numpy(np.sort(np.concatenate(drawn)))
 
 
@@ -91,29 +90,22 @@ def _together(below: Sequence[Any], longest: int) -> Any:
     """The outputs of a block for several portions, as for one."""
     if below[0] is None or len(below) == 1:
         return below[0]
-    parts = [pad(own, (0, 0, 0, longest - own.shape[1])) for own in map(_hidden, below)]
-    return _of_hidden(below[0], lambda x: torch.cat(parts))
-
-
-def _hidden(output: Any) -> Tensor:
-    """The hidden states in a block's output, a tensor or the first part of a tuple."""
-    hidden: Tensor = output[0] if isinstance(output, tuple) else output
-    return hidden
+    states = [output[0] if isinstance(output, tuple) else output for output in below]
+    parts = [pad(state, (0, 0, 0, longest - state.shape[1])) for state in states]
+    return _of_hidden(below[0], lambda _: torch.cat(parts))
 
 
 def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A module's output with its hidden states changed."""
+    """A module's output, a tensor or a tuple that begins with one, with hidden states changed."""
     return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
 
 class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
-    `layers` are the updated blocks; by default those from `settings.first_layer` on. Matrices are
-    multiplied in bfloat16 where the device does so faster; the update itself is float32.
-
-    Attributes:
-        first: the first updated block.
+    `layers` are the updated blocks, by default those from `settings.first_layer` on; `first` is the
+    first of them. Matrices are multiplied in bfloat16 where the device does so faster; the update
+    itself is float32.
     """
 
     def __init__(
@@ -152,14 +144,14 @@ class Student:
         output = self.plain.get_output_embeddings()
         self._index = torch.full((len(output.weight),), -1)
         self._index[tokens] = torch.arange(len(tokens))
-        shape, has_bias = (output.weight.shape[1], len(tokens)), output.bias is not None
-        some = nn.Linear(*shape, bias=has_bias, device="meta")
+        width, has_bias = output.weight.shape[1], output.bias is not None
+        restricted = nn.Linear(width, len(tokens), bias=has_bias, device="meta")
         for name, whole in output.named_parameters():
             part = whole.detach()[tokens.to(whole.device)]
-            setattr(some, name, nn.Parameter(part, requires_grad=False))
+            setattr(restricted, name, nn.Parameter(part, requires_grad=False))
         if multiplies_bfloat16(self._device):
-            unrounded(some, self._device)
-        self.plain.set_output_embeddings(some)
+            unrounded(restricted, self._device)
+        self.plain.set_output_embeddings(restricted)
 
     @property
     def vocab_size(self) -> int:
@@ -176,18 +168,18 @@ class Student:
 
     def unedited(self, portions: Sequence[Portion]) -> list[Unedited]:
         """Log-probabilities without the update, and the output of the blocks below it."""
-        found: dict[int, Unedited] = {}
+        unedited: dict[int, Unedited] = {}
         for numbers in in_passes(portions):
-            some = [portions[i] for i in numbers]
             with torch.no_grad(), self._without_update():
-                log_probs, kept = self._run(some)
+                log_probs, states = self._run([portions[i] for i in numbers])
             begin = 0
-            for i, portion, own in zip(numbers, some, log_probs, strict=True):
+            for i, of_portion in zip(numbers, log_probs, strict=True):
+                portion = portions[i].renumbered(self.numbers)
                 rows = slice(begin, begin + len(portion.ids))
-                below = _rows_of(kept, rows, portion.ids.shape[1])
-                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
+                below = _rows_of(states, rows, portion.ids.shape[1])
+                unedited[i] = Unedited(portion, of_portion, below)
                 begin = rows.stop
-        return [found[i] for i in range(len(portions))]
+        return [unedited[i] for i in range(len(portions))]
 
     def passes(
         self, given: Sequence[Unedited]
@@ -196,12 +188,13 @@ class Student:
 
         The blocks below the update are not run again.
         """
-        for numbers in in_passes([own.portion for own in given]):
-            some = [given[i].cast(torch.float32) for i in numbers]
-            longest = max(own.portion.ids.shape[1] for own in some)
-            below = _together([own.below for own in some], longest)
-            log_probs, _ = self._run([own.portion for own in some], below)
-            yield [*zip(some, log_probs, strict=True)]
+        for numbers in in_passes([before.portion for before in given]):
+            together = [given[i].cast(torch.float32) for i in numbers]
+            portions = [before.portion for before in together]
+            longest = max(portion.ids.shape[1] for portion in portions)
+            below = _together([before.below for before in together], longest)
+            log_probs, _ = self._run(portions, below)
+            yield [*zip(together, log_probs, strict=True)]
 
     def _run(
         self, portions: Sequence[Portion], below: Any = None
@@ -212,12 +205,12 @@ class Student:
         """
         longest = max(portion.ids.shape[1] for portion in portions)
         tokens = sum(int(portion.mask.sum()) for portion in portions)  # a row has at most so many
-        one = one_pass(portions, branch=runs_trees(self._model, tokens))
-        place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
+        joined = one_pass(portions, branch=runs_trees(self._model, tokens))
+        kept = list[Any]()
         with ExitStack() as stack:
             if below is not None:
-                of_cell = np.zeros((2, *one.ids.shape), np.int64)
-                of_cell[:, *cell] = one.place
+                of_cell = np.zeros((2, *joined.ids.shape), np.int64)
+                of_cell[:, *joined.cell] = joined.place
                 output = _of_hidden(below, itemgetter((*of_cell,)))
                 for block in self._shared:
                     stack.enter_context(forward_replaced(block, output))
@@ -225,12 +218,13 @@ class Student:
                 hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
                 stack.callback(hook.remove)
             stack.enter_context(self._bfloat16())
-            row, column = torch.from_numpy(one.cell[:, one.reads])
-            logits = read_logits(self.plain, self._model.inputs(one.ids, one.mask), (row, column))
+            row, column = torch.from_numpy(joined.cell[:, joined.reads])
+            inputs = self._model.inputs(joined.ids, joined.mask)
+            logits = read_logits(self.plain, inputs, (row, column))
 
         def by_row(hidden: Float[Tensor, "row time d"]) -> Float[Tensor, "text column d"]:
-            texts = hidden.new_zeros((one.place[0].max() + 1, longest, hidden.shape[-1]))
-            texts[place] = hidden[cell]
+            texts = hidden.new_zeros((joined.place[0].max() + 1, longest, hidden.shape[-1]))
+            texts[*joined.place] = hidden[*joined.cell]
             return texts
 
         parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
@@ -240,11 +234,11 @@ class Student:
     @property
     def update(self) -> LowRankUpdate:
         """The update as it is now."""
-        found = {}
+        factors = {}
         for name, layer in self._layers.items():
             a, b = (part.detach().float().cpu().numpy().copy() for part in _factors(layer))
-            found[name] = (a, b * layer.scaling["default"])
-        return LowRankUpdate(found)
+            factors[name] = (a, b * layer.scaling["default"])
+        return LowRankUpdate(factors)
 
     @update.setter
     def update(self, update: LowRankUpdate) -> None:
@@ -314,27 +308,26 @@ def block_names(model: LanguageModel) -> list[str]:
 def matrices(
     model: LanguageModel, blocks: Sequence[str], endings: Sequence[str] | None
 ) -> list[str]:
-    """The linear modules of some blocks, by the ends of their names.
+    """The linear modules of blocks, by the ends of their names.
 
     None takes all but those of queries, keys and gates. `UserError` where no module has such a
     name.
     """
-    others = {
+    reading = {
         id(getattr(component, "original_component", None))
         for block in model.bridge.blocks
         for part, role in READING
         if (component := getattr(getattr(block, part, None), role, None)) is not None
     }
-    linear = [
-        name
+    linear = {
+        name: name.rpartition(".")[2]
         for name, module in linear_modules(model).items()
-        if any(name.startswith(f"{block}.") for block in blocks)
-        and not (endings is None and id(module) in others)
-    ]
+        if name.startswith(tuple(f"{block}." for block in blocks))
+        and not (endings is None and id(module) in reading)
+    }
     for ending in endings or ():
-        known = sorted({name.rpartition(".")[2] for name in linear})
-        require_known("target module", ending, known)
-    return [name for name in linear if not endings or name.rpartition(".")[2] in endings]
+        require_known("target module", ending, sorted({*linear.values()}))
+    return [name for name, ending in linear.items() if not endings or ending in endings]
 
 
 def pace(step: int, steps: int) -> float:
