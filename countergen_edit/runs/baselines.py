@@ -1,8 +1,4 @@
-"""Baselines of a run's edits: prompting, steering, a random map, augmented text.
-
-A baseline makes edits in groups; of each group the one that the selection takes on validation data
-is measured on test data.
-"""
+"""Baselines of a run's edits: prompting, steering, a random map, augmented text."""
 
 from __future__ import annotations
 
@@ -37,7 +33,6 @@ from countergen_edit.runs.portions import Portion, some_rows
 from countergen_edit.runs.student import Student, few_rows, pace, stepping
 
 Groups = list[list[NamedEdit]]
-"""Edits of which each list has one that is measured on test data."""
 ALONE = "template alone"
 RANDOM_MAP, STEERING = "random_map", "steering"
 
@@ -50,7 +45,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """Edits in groups; of each group one is measured on test data.
+        """Edits in groups; of each the best on validation data is measured on test data.
 
         `fits` holds the model, data and folder of the run, `name` is the baseline's in the run,
         `tested` are the selected edits.
@@ -153,7 +148,6 @@ class RandomMap(Baseline):
     """
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """One for each edit, drawn by the run's seed."""
         return [[_of(fits, name, edit)] for edit in tested]
 
 
@@ -197,7 +191,6 @@ class Steering(Baseline):
             )
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse more than two groups, and a choice of strengths without data to choose on."""
         if len(task.groups) > 2:
             raise UserError(
                 f"baseline.steering moves one group towards another, and {len(task.groups)} are "
@@ -254,7 +247,6 @@ class Augmentation(Baseline):
     """
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse fitting prompts that mention people of fewer than two groups."""
         if len(people_of(task)) < 2:
             raise UserError(
                 "baseline.augmentation exchanges people in texts, and the fitting prompts mention "
@@ -262,7 +254,6 @@ class Augmentation(Baseline):
             )
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """One update, trained by the run's seed."""
         model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
         of_task = [task.fingerprint, task.groups, task.weighed]
         edit = kept_edit(
@@ -301,7 +292,7 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
 def negative_log_likelihood(
     portion: Portion, log_probs: Float[Tensor, "read vocab"]
 ) -> Float[Tensor, ""]:
-    """Of the tokens after the person, nats per token."""
+    """The mean over the tokens after the person, nats."""
     row, column = portion.at
     before = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
     at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))

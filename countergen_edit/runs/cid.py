@@ -72,9 +72,8 @@ def perturbation_effect(
     """
     if not folder.done("effect"):
         values = effects(model, pairs, similarity, **how)
-        lines = [asdict(effect) for effect in values]
-        for line in lines:
-            line["strength"] = line["strength"] if isfinite(line["strength"]) else None
+        records = map(asdict, values)
+        lines = [x if isfinite(x["strength"]) else x | {"strength": None} for x in records]
         write_json_lines(folder.path / EFFECTS, lines)
         rows = perturbation_rows(values, how["grid"], how["tau"], seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
@@ -90,7 +89,8 @@ def write_sheets(
     """
     if not raters:
         raise UserError("raters=[] names nobody: write raters=[anna,ben]")
-    items, sheets = distinct(rated_in(runs).values()), [folder / f"{name}.csv" for name in raters]
+    items = distinct(rated_in(runs).values())
+    sheets = [folder / f"{name}.csv" for name in raters]
     for path in sheets:  # before the first is written
         if path.exists():
             raise UserError(
@@ -107,7 +107,8 @@ def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
 
     `UserError` if no sheets are there, or one does not hold exactly the texts of the runs.
     """
-    texts, paths = rated_in(runs), sorted(folder.glob("*.csv"))
+    texts = rated_in(runs)
+    paths = sorted(folder.glob("*.csv"))
     if not paths:
         raise UserError(f"{folder} holds no rating sheets (*.csv): action=sheet writes them")
     items = distinct(texts.values())

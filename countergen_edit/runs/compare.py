@@ -12,8 +12,7 @@ from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.benchmarks import COUNTED, difference_rows, read_counts
-from countergen_edit.metrics.items import item_scores as scores_of_items
-from countergen_edit.metrics.items import logged_changes, logged_scores
+from countergen_edit.metrics.items import item_scores, logged_changes
 from countergen_edit.metrics.r.formula import resampled_means
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE, Results
@@ -124,11 +123,6 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
     return rows
 
 
-def rows_of_log(log: Log, seed: int) -> list[Row]:
-    """The mean of every task and metric of a log."""
-    return logged_scores(scores_of_items(log.items), seed)
-
-
 def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
     """Every later log against the first, item by item; P is Holm's over all rows.
 
@@ -137,7 +131,7 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
     if len(logs) < 2:
         return []
     (name, first), *later = logs.items()
-    before, rows = scores_of_items(first.items), list[Row]()
+    before, rows = item_scores(first.items), list[Row]()
     for other, second in later:
         tools = [log.tool.partition(" ")[0] for log in (second, first)]
         if tools[0] != tools[1]:
@@ -147,7 +141,7 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
         for task in first.versions.keys() & second.versions.keys():
             _require_same(task, {name: first.versions[task], other: second.versions[task]})
         sides = _sides(Under(name, UNEDITED, None, {}), Under(other, UNEDITED, None, {}))
-        changes = logged_changes(before, scores_of_items(second.items), seed, sides)
+        changes = logged_changes(before, item_scores(second.items), seed, sides)
         if not changes:
             raise UserError(
                 f"{other} and {name} have no item in common: the tasks are "

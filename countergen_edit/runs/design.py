@@ -72,7 +72,7 @@ def designed(
     options = {}
     for name, components in pooled(variances).items():
         templates, contents, _ = pools[name]
-        target = max((precision or 0.0) * components.squared**0.5, _SMALL * (precision or 0.0))
+        target = (precision or 0.0) * max(components.squared**0.5, _SMALL)
         needed = _contents_needed(components, pools[name], target)
         options[name] = [
             SetDesign(
@@ -110,11 +110,10 @@ def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
 def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
     """Numbers of cells, and of people in each, that a set can have."""
     templates, contents, most = pool
+    counts = sorted({min(count, most) for count in DESIGN_PEOPLE})
     return [
         (cells, people)
-        for cells, people in product(
-            DESIGN_CELLS, sorted({min(count, most) for count in DESIGN_PEOPLE})
-        )
+        for cells, people in product(DESIGN_CELLS, counts)
         if cells <= templates * contents and cells * people <= _MOST_PEOPLE
     ]
 

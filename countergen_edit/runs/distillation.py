@@ -14,7 +14,7 @@ follows its held-out value by exponentiated gradient ascent on the dual (Arrow, 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -156,10 +156,10 @@ class Distillation:
         rng = generator(self.seed, "distilled", "held out")
         most = min(HELD_OUT_PORTIONS, len(contexts))
         drawn = sorted(rng.choice(len(contexts), most, False, odds(contexts))) if contexts else []
-        to_keep = [task.agreement.get("validation")]
-        to_keep += task.legitimate_differences.get("validation", ())
+        kept = [task.agreement.get("validation")]
+        kept += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
-        keep = [p for data in to_keep if data for p in self._to_keep(data, HELD_OUT_KEPT)]
+        keep = [p for data in kept if data for p in self._to_keep(data, HELD_OUT_KEPT)]
         return [*(contexts[i].portion(model) for i in drawn), *keep, *running(model, texts)]
 
     def _to_keep(self, data: CounterfactualSet, people: int) -> list[Portion]:
@@ -309,8 +309,8 @@ class Distillation:
 
     def held_out(self, student: Student) -> dict[str, float]:
         """The terms on validation people, templates and texts."""
-        sums: dict[str, list[float]] = {}
-        falls: dict[int, list[float]] = {}
+        sums = defaultdict[str, list[float]](list)
+        falls = defaultdict[int, list[float]](list)
         with torch.no_grad():
             for given, after in chain.from_iterable(student.passes(self.looks)):
                 portion = given.portion
@@ -320,9 +320,9 @@ class Distillation:
                 if portion.side is not None:
                     change = share_changes(portion, given.log_probs, after)[:, 0].tolist()
                     for side, value in zip(portion.side.tolist(), change, strict=True):
-                        falls.setdefault(side, []).append(-value)
+                        falls[side].append(-value)
                 for name, value in terms.items():
-                    sums.setdefault(name, []).append(float(value))
+                    sums[name].append(float(value))
         means = {name: float(np.mean(values)) for name, values in sums.items()}
         if falls:  # the budget holds for each group
             means["agreement"] = float(max(np.mean(values) for values in falls.values()))

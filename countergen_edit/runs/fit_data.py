@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -192,6 +193,7 @@ def capture_sites(
     )
     background = read(neutral, starts=[0] * len(neutral), positions="onward")
     of_row = [places[i] for i in activations.row_text]
+    columns = ("variation.group", "person", "context", "pair", "family", "keep")
     by_site = {}
     for site in sites:
         _require_difference(activations.values[site], of_row, site, positions)
@@ -210,12 +212,7 @@ def capture_sites(
             site,
             activations.values[site],
             site_layers,
-            np.array([p.variation.group for p in of_row]),
-            np.array([p.person for p in of_row]),
-            np.array([p.context for p in of_row]),
-            np.array([p.pair for p in of_row]),
-            np.array([p.family for p in of_row]),
-            np.array([p.keep for p in of_row]),
+            *(np.array([*map(attrgetter(column), of_row)]) for column in columns),
             background.values[site],
             tuple(limits),
             sinks,
@@ -232,16 +229,14 @@ def sink_directions(
     _, sizes, directions = np.linalg.svd(np.concatenate(units, dtype=float), full_matrices=False)
     energy = np.cumsum(sizes**2)
     count = np.searchsorted(energy, SINK_SHARE * energy[-1]) + 1 if energy.size else 0
-    leading: Float[np.ndarray, "d sink"] = directions[:count].T
-    return leading
+    return np.asarray(directions[:count].T)
 
 
 def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np.ndarray, " token"]:
     """The tokens whose norm is at most the limit."""
     if limit is None:
         return np.ones(len(values), dtype=bool)
-    small: Bool[np.ndarray, " token"] = np.linalg.norm(values, axis=1) <= limit
-    return small
+    return np.asarray(np.linalg.norm(values, axis=1) <= limit)
 
 
 def _require_difference(

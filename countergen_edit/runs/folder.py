@@ -128,7 +128,6 @@ class RunFolder:
         return self._manifest
 
     def note(self, **entries: Any) -> None:
-        """Set entries of the manifest."""
         self._manifest |= entries
         _write_manifest(self.path, self._manifest)
 
@@ -145,11 +144,9 @@ class RunFolder:
         named.save(self.path / EDITS / named.id, made_for)
 
     def has_edit(self, edit: str) -> bool:
-        """Whether the run keeps an edit of that id."""
         return (self.path / EDITS / edit).is_dir()
 
     def edit(self, edit: str) -> NamedEdit:
-        """The edit of an id."""
         return NamedEdit.load(self.path / EDITS / edit)
 
 

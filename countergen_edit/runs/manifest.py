@@ -58,10 +58,8 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers everything that its rows depend on.
 
-    Hashes are SHA-256, of the weights and of all data; `origin` is the file that the weights were
-    converted from, `bos` whether texts begin with the beginning-of-text token (None without one),
-    and `template` their chat template, as `LanguageModel.conversation`. A report finds the views of
-    `metrics`.
+    `origin` is the file that the weights were converted from, `bos` whether texts begin with the
+    beginning-of-text token (None without one), `template` as `LanguageModel.conversation`.
     """
     depends = {
         "model_hash": model_hash,

@@ -38,11 +38,9 @@ def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
     a, b = _by_group(given.portion, given.log_probs)
     difference = a.mean(0) - b.mean(0)
     difference[:, kept.to(difference.device)] = 0.0
-    shrunk = difference
-    if len(a) > 1 and len(b) > 1:
-        noise = squared_error(a) + squared_error(b)
-        shrunk = difference * (1 - noise / difference**2).clamp(min=0.0).nan_to_num()
-    return replace(given, difference=difference, half=shrunk / 2)
+    shrinkage = 1 - sum(_squared_errors(a, b)) / difference**2
+    half = difference * shrinkage.clamp(min=0.0).nan_to_num() / 2
+    return replace(given, difference=difference, half=half)
 
 
 def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
@@ -77,16 +75,17 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:
     """Unbiased squared difference of the groups' mean log-probabilities of the outputs, nats²."""
     a, b = (rows[:, :, portion.outputs] for rows in _by_group(portion, log_probs))
-    squared = (a.mean(0) - b.mean(0)) ** 2
-    if len(a) > 1 and len(b) > 1:
-        squared = squared - squared_error(a) - squared_error(b)
-    return squared.mean()
+    first, second = _squared_errors(a, b)
+    return ((a.mean(0) - b.mean(0)) ** 2 - first - second).mean()
 
 
-def squared_error(values: Float[Tensor, "person read token"]) -> Float[Tensor, "read token"]:
-    """Squared standard error of a mean over people; `Tensor.var` is slow along the first axis."""
-    n = len(values)
-    return (values - values.mean(0)).square_().sum(0) / (n * (n - 1))
+def _squared_errors(*groups: Float[Tensor, "_ read token"]) -> list[Float[Tensor, "read token"]]:
+    """Squared standard errors of means over people, 0 where a group has one person."""
+    if min(map(len, groups)) < 2:
+        return [torch.zeros_like(values[0]) for values in groups]
+    # `Tensor.var` is slow along the first axis.
+    sums = [(values - values.mean(0)).square_().sum(0) for values in groups]
+    return [total / (len(x) * (len(x) - 1)) for total, x in zip(sums, groups, strict=True)]
 
 
 def _by_group(

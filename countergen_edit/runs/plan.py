@@ -36,24 +36,18 @@ class Plan:
     Attributes
     ----------
     tasks : several are run one by one; their names tell them apart
-    erasers : by their names in the run
+    erasers, baselines : by their names in the run
     metrics : with the budgets of costs
     sites : where edits act; `everywhere` is every point of the residual stream, and its layers
         are those after which edits are fitted
     layers : blocks, from 0; None takes all
     ranks : for the erasers that take one; empty leaves each at its own
     together : whether `layers` are edited together; else one is selected on validation data
-    select : one edit for each eraser, or one for the task
     combine : most candidates in one edit of a task; 1 combines none
-    tested : which edits are measured on test data
-    positions : the tokens on which erasers are fitted
     halving : how candidates are narrowed down; None measures each on all validation data
     skip_attention_sinks : leave attention sinks out of fits and edits
-    fitted : whether the maps of an edit are fitted `sequential` or `independent`
-    baselines : by their names in the run
     before : an edit that is measured beside the unedited model, of a plan without erasers
     scratch : memory and disk for activations
-    seed : the seed of every draw
     """
 
     tasks: Sequence[Task]

@@ -72,9 +72,8 @@ def conversation_in_words(manifest: Mapping[str, Any]) -> str:
     """The conversation that contains the texts; empty for plain texts."""
     if not (template := manifest.get("template")):
         return ""
-    texts, too = "texts", ""
-    if "beside" in template:
-        texts, too = "texts are plain, and those of test data", " too"
+    texts = "texts are plain, and those of test data" if "beside" in template else "texts"
+    too = " too" if "beside" in template else ""
     reply = f"{texts} stand in the model's chat template{too}, as the beginning of its reply to"
     thought = ", which begins after an empty thought" if "thought" in template else ""
     closing = f" (the template is told {template['closing']})" if "closing" in template else ""

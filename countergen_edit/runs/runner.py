@@ -99,7 +99,6 @@ class _Group:
 
     @property
     def left(self) -> list[Candidate]:
-        """The candidates in progress."""
         return [self.candidates[i] for i in self.current]
 
 

@@ -233,7 +233,6 @@ class Student:
 
     @property
     def update(self) -> LowRankUpdate:
-        """The update as it is now."""
         factors = {}
         for name, layer in self._layers.items():
             a, b = (part.detach().float().cpu().numpy().copy() for part in _factors(layer))
