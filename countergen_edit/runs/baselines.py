@@ -34,28 +34,28 @@ from countergen_edit.runs.student import Student, few_rows, pace, stepping
 
 Groups = list[list[NamedEdit]]
 ALONE = "template alone"
-RANDOM_MAP, STEERING = "random_map", "steering"
+RANDOM_MAP = "random_map"
+STEERING = "steering"
 
 
 class Baseline(ABC):
-    """A way to reduce a bias other than an eraser; its settings are arguments of `__init__`."""
+    """Another way to reduce a bias than an eraser; settings are arguments of `__init__`."""
 
-    def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (nothing to check is a fine default)
+    def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (a default)
         """Find errors before a run; `UserError` names the setting."""
 
     @abstractmethod
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """Edits in groups; of each the best on validation data is measured on test data.
 
-        `fits` holds the model, data and folder of the run, `name` is the baseline's in the run,
-        `tested` are the selected edits.
+        `fits` holds the model, data and folder of the run; `tested` are the selected edits.
         """
 
 
 def kept_edit(
     fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **entries: Any
 ) -> NamedEdit:
-    """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
+    """A baseline's edit from the run, else made and kept; `basis` identifies it."""
     key = edit_id(name, basis)
     if not fits.folder.has_edit(key):
         named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **entries)
@@ -66,9 +66,8 @@ def kept_edit(
 class Prompting(Baseline):
     """Prompting: a request to treat the groups alike before every text; nothing is edited.
 
-    With a chat template the request is a user's message, with the model's instruction to write, and
-    the text the beginning of the reply; the template with the instruction alone is measured too,
-    since a template changes a model by itself. Without one the request is a line before the text.
+    With a chat template the request and the model's instruction are a user's message and the text
+    begins the reply; the template alone is measured too. Else the request is a line before a text.
 
     `UserError` if no request is given, or one has an unknown slot.
 
@@ -94,7 +93,7 @@ class Prompting(Baseline):
                 ) from error
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse a request that leaves no room in the context for the task's texts."""
+        """Refuse a request that leaves no room in the context for a text."""
         texts = [*texts_of(task.every_set), *chain.from_iterable(task.neutral.values())]
         for words in self.messages(model, task).values():
             prefaced = model.with_preface(preface_ids(model, self.preface(model, words)), words)
@@ -108,7 +107,7 @@ class Prompting(Baseline):
         ]
 
     def messages(self, model: LanguageModel, task: Task) -> dict[str, str]:
-        """Messages by name, with the people of the task; the template alone has an empty one."""
+        """Messages by name, about people of the task; empty for the template alone."""
         a, b = _people(task)
         alone = {"": ""} if model.tokenizer.chat_template and not model.chat.is_on else {}
         return alone | {name: text.format(a=a, b=b) for name, text in self.requests.items()}
@@ -121,7 +120,8 @@ class Prompting(Baseline):
         return f"{words}\n"
 
     def _edit(self, fits: FitCache, name: str, request: str, words: str) -> NamedEdit:
-        model, template = fits.model, getattr(fits.model.tokenizer, "chat_template", None)
+        model = fits.model
+        template = getattr(model.tokenizer, "chat_template", None)
         basis = [model.fingerprint, model.adds_bos, template, fits.task.name, words]
         return kept_edit(
             fits,
@@ -172,9 +172,8 @@ class Steering(Baseline):
 
         π(x) = x - s v        v = μ_a - μ_b
 
-    v is the difference of the groups' mean activations (contrastive activation addition, Rimsky et
-    al. 2024, arXiv 2312.06681). It moves both groups by the same amount, so that only nonlinear
-    blocks above can change their difference.
+    v is the difference of group means (contrastive activation addition, Rimsky et al. 2024, arXiv
+    2312.06681). Both groups move alike: only nonlinear blocks above change their difference.
 
     `UserError` if no strength is given, or one is not a number other than 0.
 
@@ -240,10 +239,9 @@ def _placement(fits: FitCache, cell: Candidate, strength: float) -> Placement:
 class Augmentation(Baseline):
     """Fine-tuning on counterfactually augmented text.
 
-    Texts about a person are repeated with people of every group, and the model is fine-tuned on all
-    of them (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al. 2019, arXiv 1906.04571). A low-rank
-    update of the shape, steps and texts per step of `eraser=distilled` at its defaults,
-    trained on the log-likelihood of texts that the model wrote, with people of both groups.
+    Texts are repeated with people of every group (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al.
+    2019, arXiv 1906.04571). A low-rank update with the defaults of `eraser=distilled` is trained on
+    the log-likelihood of texts that the model wrote.
     """
 
     def check(self, model: LanguageModel, task: Task) -> None:
@@ -254,7 +252,8 @@ class Augmentation(Baseline):
             )
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
+        model, task = fits.model, fits.task
+        settings = Distilled(random_state=fits.plan.seed)
         of_task = [task.fingerprint, task.groups, task.weighed]
         edit = kept_edit(
             fits,
@@ -267,7 +266,7 @@ class Augmentation(Baseline):
 
 
 def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankUpdate:
-    """Train an update on the model's own texts about people of either group."""
+    """Train an update on the model's own texts about people of the groups."""
     seed, steps = settings.random_state, settings.steps
     contexts = written(model, task, settings.contexts, seed)
     student = Student(model, settings)

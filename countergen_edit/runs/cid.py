@@ -36,7 +36,7 @@ ASKED = (
 
 
 def saved_edit(directory: Path) -> NamedEdit:
-    """The edit of a folder; one that a run did not name is named after its tensors."""
+    """The edit of a folder; one without a record is named after its tensors."""
     if (directory / RECORD).is_file():
         return NamedEdit.load(directory)
     return NamedEdit.of(load_edit(directory), "saved")
@@ -119,7 +119,7 @@ def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
 
 
 def rated_in(runs: Sequence[Path]) -> dict[Path, RatedTexts]:
-    """The texts of each run that people can rate; `UserError` if a run has none."""
+    """The texts to rate of each run; `UserError` if a run has none."""
     if not runs:
         raise UserError("no runs are named: write countergen-edit rate RUN, a run's folder")
     texts = {run: RatedTexts(Results(finished_rows(run), folder=run)) for run in runs}

@@ -1,4 +1,4 @@
-"""Differences of two runs, paired on shared prompts or items and resampled alike."""
+"""Differences of two runs, paired and resampled on shared prompts or items."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Runs = Mapping[str, Path]
 
 
 class Under(NamedTuple):
-    """The measurements of a run under one edit; the unedited model has no record."""
+    """The measurements of a run under one edit, without a record of the unedited model."""
 
     run: str
     edit: str
@@ -42,7 +42,7 @@ ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
     lambda record: record and record.eraser,
     lambda record: record is None,
 )
-"""Keys by which edits of two runs are paired: the recipe, the eraser, whether it is an edit."""
+"""Keys by which edits of two runs are paired: recipe, eraser, whether it is an edit."""
 
 
 def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
@@ -71,12 +71,12 @@ def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
 
 
 def _sides(first: Under, second: Under) -> dict[str, str]:
-    one, two = (UNEDITED if side.record is None else side.record.label for side in (first, second))
+    one, two = (UNEDITED if u.record is None else u.record.label for u in (first, second))
     return {"run": second.run, "against_run": first.run, "edit": two, "against_edit": one}
 
 
 def _scored(run: Path) -> Mapping[str, Any]:
-    """Edit → (set, axis) → template, outputs and texts of a sample → its scored line."""
+    """Edit → (set, axis) → template, outputs and texts → scored line of a sample."""
     by_edit: Any = defaultdict(lambda: defaultdict(dict))
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
     for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
@@ -88,7 +88,7 @@ def _scored(run: Path) -> Mapping[str, Any]:
 
 
 def paired(runs: Runs, seed: int) -> list[Row]:
-    """Both figures of R in every later run minus the first, over the samples both have."""
+    """Both figures of R in every later run minus the first, on shared samples."""
     return [row for pair in _pairs(runs, _scored) for row in _differences(*pair, seed)]
 
 
@@ -131,7 +131,8 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
     if len(logs) < 2:
         return []
     (name, first), *later = logs.items()
-    before, rows = item_scores(first.items), list[Row]()
+    rows: list[Row] = []
+    before = item_scores(first.items)
     for other, second in later:
         tools = [log.tool.partition(" ")[0] for log in (second, first)]
         if tools[0] != tools[1]:
@@ -139,7 +140,14 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
                 f"{other} is a log of {tools[0]}, {name} one of {tools[1]}: no item is in both"
             )
         for task in first.versions.keys() & second.versions.keys():
-            _require_same(task, {name: first.versions[task], other: second.versions[task]})
+            facts = first.versions[task], second.versions[task]
+            for fact in {**facts[0], **facts[1]}:
+                was, now = (side.get(fact, "none") for side in facts)
+                if was != now:
+                    raise UserError(
+                        f"{task} is not the same in both: {fact} {was} in {name}, {now} in {other};"
+                        " evaluate both alike"
+                    )
         sides = _sides(Under(name, UNEDITED, None, {}), Under(other, UNEDITED, None, {}))
         changes = logged_changes(before, item_scores(second.items), seed, sides)
         if not changes:
@@ -174,14 +182,3 @@ def paired_figures(runs: Runs, seed: int) -> list[Row]:
             rows += difference_rows(name, *counts, seed, _sides(one, two), two.edit)
     with_holm([row for row in rows if row.detail["p"] is not None])
     return rows
-
-
-def _require_same(task: str, versions: Mapping[str, Mapping[str, str]]) -> None:
-    (first, before), (second, after) = versions.items()
-    for fact in {**before, **after}:
-        was, now = before.get(fact, "none"), after.get(fact, "none")
-        if was != now:
-            raise UserError(
-                f"{task} is not the same in both: {fact} {was} in {first}, {now} in {second}; "
-                "evaluate both alike"
-            )

@@ -27,25 +27,27 @@ _MOST_PEOPLE = 800
 PRECISION = 0.2
 """Default half-width, as a share of the effect."""
 _SMALL = 0.5
-"""Nats of half-width per unit of precision that will do for small effects."""
+"""Nats of half-width per unit of precision that do for small effects."""
 MOST_CONTENTS = 10_000
 _NEAR = 1.1
-"""Half-width, in units of the narrowest, of a design that will do where none reaches the target."""
+"""Half-width, in units of the narrowest, that does where no design reaches the target."""
 _POWER = 4
-"""Of half-widths in units of their targets: large, so that the widest count most."""
+"""Of half-widths in units of their targets: the widest count most."""
 _MARGIN = 0.85
-"""Expected half-width in units of the target: a pilot often takes an effect for too large."""
+"""Expected half-width in units of the target: pilots often overestimate an effect."""
 
 
 def designed(
-    model: LanguageModel, task: Task, precision: float | None = PRECISION, passes: int | None = None
+    model: LanguageModel,
+    task: Task,
+    precision: float | None = PRECISION,
+    passes: int | None = None,
 ) -> Task:
     """The task with its test sets drawn by a pilot; sets that cannot be drawn stay as they are.
 
-    `precision` is the half-width of the 95 % interval of each group effect, as a share of the
-    effect; for small effects, half of it in nats (0.2: 20 % or 0.1 nats). `passes` is the most
-    prompts of all test sets together; all are spent, first on the sets that are farthest from
-    `precision`. `UserError` if no design has that precision or number of passes.
+    `precision` is the half-width of the 95 % interval of each group effect: a share of it, or half
+    of that in nats for small effects. `passes` is the most prompts of all test sets together, spent
+    first on the sets farthest from `precision`. `UserError` if no design has either.
     """
     if precision is not None and not 0 < precision <= 1:
         raise UserError(f"precision={precision}: a share of the effect, such as {PRECISION}")
@@ -63,7 +65,8 @@ def designed(
     least = groups * sum(min(map(math.prod, of_set)) for of_set in sizes.values())
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
-    texts, variances = dict[str, int](), dict[str, Components]()
+    texts: dict[str, int] = {}
+    variances: dict[str, Components] = {}
     for name in names:
         pilot = task.drawable[name].draw("validation", PILOT_CELLS, PILOT_PEOPLE)
         scores = score(model, pilot, f"Pilot of {name}")
@@ -108,7 +111,7 @@ def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
 
 
 def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """Numbers of cells, and of people in each, that a set can have."""
+    """Possible numbers of cells of a set, and of people in each."""
     templates, contents, most = pool
     counts = sorted({min(count, most) for count in DESIGN_PEOPLE})
     return [
@@ -119,7 +122,7 @@ def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
 
 
 def _cheapest(options: list[SetDesign]) -> SetDesign:
-    """The least passes that reach the target; near the narrowest where none does."""
+    """The fewest passes that reach the target, or are near the narrowest where none does."""
     best = min(design.half_width for design in options)
     most = max(_MARGIN * options[0].target, _NEAR * best)
     return min((d for d in options if d.half_width <= most), key=lambda d: d.passes)
@@ -128,7 +131,7 @@ def _cheapest(options: list[SetDesign]) -> SetDesign:
 def _contents_needed(
     components: Components, pool: tuple[int, int, int], target: float
 ) -> int | None:
-    """Number of contents that reaches the target; None where those on record do."""
+    """Number of contents that reaches the target; None where the present one does."""
     templates, contents, people = pool
     most = max(cells for cells in DESIGN_CELLS if cells <= templates * contents)
     if components.half_width(most, templates, contents, people) <= target:

@@ -59,33 +59,39 @@ from countergen_edit.runs.portions import (
 from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
 
 _WEIGHTS = {"bias": 20.0, "people": 3.0}
-"""Weights of the share of the group difference and of the divergence from each person's target: the
-constraints hold what must stay."""
+"""Weights of the share of the group difference and of the divergence from people's targets."""
 POOL = 60
-"""Steps whose texts are drawn; later steps go through the same, in another order."""
+"""Steps whose texts are drawn; later steps take the same in another order."""
 LOOKED_AT = 7
-"""Of so many portions one is read for the plausible tokens, so that each kind is."""
+"""One in so many portions, of each kind, is read for the plausible tokens."""
 VOCABULARY = 8192
-"""Plausible tokens, among which the loss and the constraints are computed."""
-HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
+"""Plausible tokens, over which the loss and the constraints are computed."""
+HELD_OUT_PEOPLE = 8
+HELD_OUT_KEPT = 3
+HELD_OUT_PORTIONS = 24
+HELD_OUT_TEXTS = 6
 DRAWN_CELLS = 240
-"""Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
+"""Templates with contents of a redrawn fitting set; erasers take a tenth."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
-TEMPLATE_CONTEXTS, MODEL_CONTEXTS = 2, 4
+TEMPLATE_CONTEXTS = 2
+MODEL_CONTEXTS = 4
 """Contexts to erase in a step: from templates, and the model's own."""
-RISE, FALL = 1.5, 0.5
-"""Largest changes of the logarithm of a multiplier per evaluation."""
-FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
+RISE = 1.5
+FALL = 0.5
+"""Largest changes of a multiplier's logarithm per evaluation."""
+FIRST_MULTIPLIER = 1.0
+LEAST_MULTIPLIER = 0.3
+LARGEST_MULTIPLIER = 20.0
 FACTOR = 1.2
-"""By which a trained update is scaled, again and again, while that is better."""
+"""By which a trained update is scaled repeatedly, while that is better."""
 SMALLEST = 0.1
-"""Least share of a trained update: less removes next to nothing, however often it is scaled."""
+"""Least share of a trained update: less removes next to nothing."""
 ACTIVATIONS = 36
-"""Numbers that a block keeps for gradients, per token and feature of the residual stream."""
+"""Numbers kept for gradients in a block, per token and feature of the stream."""
 ADVICE = "eraser.distilled.first_layer=0.6 takes less"
 LIMIT_SHARE = 0.75
-"""Of a budget that a limit is: training aims below what is accepted."""
+"""A limit as a share of the budget: training aims below it."""
 STATE = "state.pt"
 
 
@@ -121,8 +127,11 @@ class Distillation:
         folder: Path,
         layers: Sequence[int] | None = None,
     ) -> None:
+        self.model = model
+        self.task = task
+        self.settings = settings
+        self.limits = limits
         self.layers = layers
-        self.model, self.task, self.settings, self.limits = model, task, settings, limits
         self._folder = folder
         self.seed = settings.random_state
         self.rate = settings.rate(model.d_model)
@@ -138,7 +147,7 @@ class Distillation:
 
     @cached_property
     def _portions(self) -> tuple[list[list[Context]], list[list[Portion]]]:
-        """Contexts to erase; portions to keep and of neutral text; by set."""
+        """Contexts to erase, and portions to keep and of neutral text, by set."""
         model, task = self.model, self.task
         return (
             [to_erase(model, data) for data in larger(task)],
@@ -167,8 +176,9 @@ class Distillation:
         return to_keep(self.model, round_robin(data, people), rng)
 
     def run(self) -> LowRankUpdate:
-        """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
-        settings, steps = self.settings, self.settings.steps
+        """Train, then scale: the least held-out bias within or nearest to the budgets."""
+        settings = self.settings
+        steps = settings.steps
         student = Student(self.model, settings, self.layers)
         self.prepare(student)
         adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
@@ -192,17 +202,17 @@ class Distillation:
         return update
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
-        """The curve and the summary of the model's own contexts of a finished training."""
+        """The curve and the summary of contexts of a finished training."""
         state = torch.load(self._folder / STATE, weights_only=True)
         return state["curve"], state["own"]
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
-        """The order of looks at held-out terms: the excess over the budgets, then bias."""
+        """The order of evaluations: the excess over the budgets, then bias."""
         over = (LIMIT_SHARE * terms[name] / limit - 1 for name, limit in self.limits.items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
-        """The update of the best look, scaled up or down to what the budgets allow."""
+        """The best update, scaled up or down within the budgets."""
         zero = dict.fromkeys(self.multipliers, 0.0)
         unscaled = best
         for factor in (FACTOR, 1 / FACTOR):
@@ -264,10 +274,7 @@ class Distillation:
             torch.save(state, folder / STATE)
 
     def prepare(self, student: Student) -> None:
-        """Compute the unedited output of all texts, among the plausible tokens.
-
-        The output, and the states below the update, serve every step and evaluation.
-        """
+        """Compute the unedited output of all texts, once, among the plausible tokens."""
         return_memory()
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
         student.restrict(self._plausible(student, [*chain.from_iterable(steps)]))
@@ -278,8 +285,9 @@ class Distillation:
         return_memory()
 
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
-        """About how many GiB the unedited output and the activations of a pass take."""
-        width, above = self.model.d_model, self.model.n_layers - student.first
+        """Memory of the unedited output and the activations of a pass, GiB."""
+        width = self.model.d_model
+        above = self.model.n_layers - student.first
         size = 4.0 * ACTIVATIONS * PASS * width * above
         for portion, rows in chain.from_iterable(step.items() for step in steps):
             share = 1 if rows is None else len(rows) / len(portion.ids)
@@ -288,7 +296,7 @@ class Distillation:
         return size / 2**30
 
     def _plausible(self, student: Student, portions: Sequence[Portion]) -> Int[Tensor, " token"]:
-        """The outputs of portions, words that tell the group, and the likeliest other tokens."""
+        """Outputs of portions, words that tell the group, and the likeliest other tokens."""
         p = torch.zeros(student.vocab_size)
         if len(p) > VOCABULARY:
             for portion in track(portions[::LOOKED_AT], "Plausible tokens"):
@@ -302,7 +310,7 @@ class Distillation:
         return p.topk(min(max(VOCABULARY, len(required)), len(p))).indices.sort().values
 
     def _number(self, step: int) -> int:
-        """The number of the texts of a step in the pool, which every round shuffles."""
+        """The index of a step's texts in the pool, which every round shuffles."""
         turn, number = divmod(step, len(self.pool))
         rng = generator(self.seed, "distilled", "round", turn)
         return int(rng.permutation(len(self.pool))[number])
@@ -341,7 +349,7 @@ class Distillation:
         return unedited
 
     def backward(self, student: Student, drawn: Sequence[Unedited]) -> None:
-        """Accumulate the gradient of the Lagrangian on the portions of a step."""
+        """Accumulate the gradient of the Lagrangian on a step's portions."""
         counts = Counter(name for given in drawn for name in given.portion.terms)
         for outputs in student.passes(drawn):
             losses = [
@@ -365,7 +373,7 @@ class Distillation:
         return _WEIGHTS[term]
 
     def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
-        """The portions of a step, by seed and step, with the rows that it takes; None takes all."""
+        """The portions of a step by seed and step, each with its rows; None takes all."""
         rng = generator(self.seed, "distilled", step)
         erase, keep = self._portions
         rows: dict[Portion, Int[Tensor, " row"] | None] = {}
@@ -384,7 +392,7 @@ class Distillation:
         return rows
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
-        """The terms of the loss and of the constraints on one portion."""
+        """Terms of the loss and of the constraints on one portion."""
         portion, before = given.portion, given.log_probs
         if given.half is not None:
             return erasing_terms(given, after)
@@ -403,10 +411,7 @@ class Distillation:
 
 
 def larger(task: Task) -> list[CounterfactualSet]:
-    """The fitting sets, with more templates and contents where they can be drawn anew.
-
-    A quick try (`Task.limit`) takes them as they are.
-    """
+    """The fitting sets, drawn anew with more templates and contents, but for a quick try."""
     return [
         task.drawable[data.name].draw("fit", DRAWN_CELLS, data.widest)
         if data.name in task.drawable and task.limit is None
@@ -416,6 +421,6 @@ def larger(task: Task) -> list[CounterfactualSet]:
 
 
 def odds(portions: Sequence[Context | Portion]) -> Float[np.ndarray, " portion"]:
-    """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
+    """Probabilities in proportion to outputs, over which the group effect is a mean."""
     outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
     return np.asarray(outputs / outputs.sum())

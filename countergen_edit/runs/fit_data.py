@@ -1,4 +1,4 @@
-"""The fitting data of erasers: activations of prompts, each with its group, name and pair."""
+"""Fitting data of erasers: activations of prompts with their groups, names and pairs."""
 
 from __future__ import annotations
 
@@ -28,28 +28,26 @@ Positions = Literal["outputs", "last", "onward"]
 where a bias is expressed; `last`: the last token of the prompt; `onward`: every token from the
 first that shows the group, since the tokens before it are the same for all groups."""
 BEGINNINGS = 8
-"""Most beginnings of outputs after a prompt that become rows: those of one prompt are alike, and
-tokenizers of few pieces have many."""
+"""Most beginnings of outputs after a prompt that become rows: small vocabularies have many."""
 SINK_SHARE = 0.999
-"""Share of the squared norm of sinks, each scaled to norm 1, that lies in the directions which an
-edit everywhere does not read: 7 of 576 in SmolLM2, where it halves the perplexity that edits of
-rank 1 cost (median of 13)."""
+"""Share of the squared norm of sinks, each scaled to norm 1, in the directions which an edit
+everywhere does not read: 7 of 576 in SmolLM2, which halve its perplexity cost (median of 13)."""
 SINK_TEXTS = 8
-"""Of prompts, and of neutral texts, in which the directions of sinks are read."""
+"""Prompts, and neutral texts, in which directions of sinks are read."""
 NEAR_SINKS = 0.1
-"""Least singular value of R L after the directions of sinks are taken out of R."""
+"""Least singular value of R L without the directions of sinks in R."""
 
 
 @dataclass(frozen=True)
 class FitData:
-    """Rows of activations at a site and, for each row, its group, name, context and pair."""
+    """Rows of activations at a site with their groups, names, contexts and pairs."""
 
     site: str
     values: Float[np.ndarray, "layer row d"]
     layers: tuple[int | None, ...]
     group: np.ndarray
     name: np.ndarray
-    """The name in the prompt; without one an id of its pair, which folds must not split."""
+    """The name in the prompt, else an id of its pair, which folds must not split."""
     context: np.ndarray
     """The template, with the beginning of the output."""
     pair: np.ndarray
@@ -61,9 +59,9 @@ class FitData:
     background: Float[np.ndarray, "layer other d"]
     """Every token of neutral text, by which some erasers weigh changes."""
     limits: tuple[float | None, ...]
-    """The norm above which a token of a layer is a sink; None without sinks to skip."""
+    """Norms above which tokens of a layer are sinks; None without sinks to skip."""
     sinks: Float[np.ndarray, "d sink"]
-    """Orthonormal directions of the sinks of all layers; none but everywhere."""
+    """Orthonormal directions of the sinks of all layers, at `everywhere` only."""
 
     def limit(self, layer: int | None) -> float | None:
         """The norm above which a token of a layer is a sink, if any."""
@@ -129,7 +127,7 @@ class FitData:
         return fit_eraser(eraser, self.at(layer)[rows], self.group[rows], **ids)
 
     def certify(self, fitted: BaseEraser, layer: int | None, random_state: int) -> Certificate:
-        """The certificate of a fitted eraser on the rows to erase; folds never share a name."""
+        """The certificate of a fitted eraser on rows to erase; folds never share a name."""
         rows, ids = self.used(fitted, layer)
         return certify(
             fitted,
@@ -242,7 +240,7 @@ def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np
 def _require_difference(
     values: Float[np.ndarray, "layer row d"], of_row: Sequence[_Place], site: str, positions: str
 ) -> None:
-    """Refuse pairs of rows that are all equal, as the embeddings of a last token are."""
+    """Refuse pairs of rows that are all equal, such as embeddings of a last token."""
     first: dict[str, int] = {}
     for i, place in enumerate(of_row):
         j = first.setdefault(place.pair, i)
@@ -260,7 +258,7 @@ def _places(
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
     continuations = beginnings(sample, following(model, sample)) if positions == "outputs" else [""]
     people = [v.name or f"{sample.template} {i}" for i, v in variations]
-    if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
+    if len(people) == len(data.groups):  # a fold has both sides of one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
         _Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
@@ -271,10 +269,7 @@ def _places(
 
 
 def following(model: LanguageModel, sample: Sample) -> dict[str, set[int]]:
-    """Beginning of outputs before one of their tokens, at first the empty one → next tokens.
-
-    Read after one person, as all split alike.
-    """
+    """Beginnings of outputs, first the empty one → their next tokens, the same after all people."""
     prompt = sample.variations[0].text
     texts = [prompt + output for output in sample.outputs]
     tokens: dict[str, set[int]] = {"": set()}
@@ -286,7 +281,7 @@ def following(model: LanguageModel, sample: Sample) -> dict[str, set[int]]:
 
 
 def beginnings(sample: Sample, by_beginning: Iterable[str]) -> list[str]:
-    """At most `BEGINNINGS` of the beginnings of a sample's outputs, the empty one among them."""
+    """At most `BEGINNINGS` beginnings of a sample's outputs, with the empty one."""
     _, *others = by_beginning
     if len(others) >= BEGINNINGS:
         others.sort(key=lambda text: unit_seed(0, "beginnings", sample.template, text))
@@ -298,12 +293,12 @@ def openings(
 ) -> list[Opening]:
     """The openings of the gate of a place on a task's validation data, by kind of text.
 
-    The model is unedited at the place and above. A token that the edit skips as an attention sink
-    counts as closed.
+    The model is unedited from the place on; skipped attention sinks count as closed.
     """
-    gate, by_kind = place.erasure.gate, list[Opening]()
+    gate = place.erasure.gate
     if gate is None:
         return []
+    by_kind: list[Opening] = []
     for texts in gate_texts(task):
         activations = capture(
             model,

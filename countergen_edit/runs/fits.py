@@ -1,4 +1,4 @@
-"""The fit cache of one task on one model: each candidate is fitted once and kept in the run."""
+"""The fit cache of a task on a model: each candidate is fitted once and kept in the run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ class Candidate:
     """An eraser at one place.
 
     At `everywhere`, the projection that is fitted after block `layer` acts at every point of the
-    residual stream, about the origin: the mean after a block would drown the token embeddings,
-    whose norm is 3 in SmolLM2, where the stream reaches 50 after the first block and 800 after the
-    last. The layers are candidates as those of any site.
+    residual stream, about the origin: the mean after a block would drown the token embeddings, of
+    norm 3 in SmolLM2, against 50 after the first block and 800 after the last.
     """
 
     site: str
@@ -42,7 +41,7 @@ class Candidate:
     """The eraser's name in the run."""
     eraser: BaseEraser
     after: tuple[Candidate, ...] = ()
-    """Those before it in the forward pass, under whose edits it is fitted."""
+    """Those before it in the pass, under whose edits it is fitted."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -86,18 +85,21 @@ def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class FitCache:
-    """The fits of one task on one model, which is unedited whenever a method has returned."""
+    """The fits of one task on a model, which is unedited whenever a method has returned."""
 
     def __init__(self, model: LanguageModel, task: Task, folder: RunFolder, plan: Plan) -> None:
-        self.model, self.task, self.folder, self.plan = model, task, folder, plan
+        self.model = model
+        self.task = task
+        self.folder = folder
+        self.plan = plan
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
         self.heads: Sequence[tuple[int, int]] = ()
-        """Layer and number of the heads of candidates, where the plan's site is heads."""
+        """Layers and numbers of the candidates' heads, if heads are the site."""
 
     def layers(self, site: str) -> tuple[int | None, ...]:
-        """The layers at which an eraser can be fitted; (None,) for a site without layers."""
+        """The layers at which erasers can be fitted; (None,) for a site without layers."""
         if not has_layers(site):
             return (None,)
         layers = self.plan.layers
@@ -142,7 +144,7 @@ class FitCache:
         return latest[1]
 
     def _alongside(self, candidate: Candidate) -> list[Candidate]:
-        """The candidate, and those of `fit_ahead` that are fitted on the same capture."""
+        """The candidate and those of `fit_ahead` that share its capture."""
         return [
             c
             for c in (candidate, *self._ahead)
@@ -154,10 +156,7 @@ class FitCache:
         return reduce(Edit.then, (self.part(c).edit for c in candidate.after), UNCHANGED)
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
-        """The model, with activations below edits at these layers kept between passes.
-
-        They take a `share` of the memory for activations.
-        """
+        """The model that keeps activations below edits at layers, in a share of the memory."""
         scratch = self.plan.scratch
         if share < 1:
             scratch = replace(scratch, budget=int(share * scratch.budget))
@@ -191,7 +190,7 @@ class FitCache:
         return edit_id(candidate.name, self.basis(candidate))
 
     def fit(self, candidate: Candidate) -> BaseEraser:
-        """The fitted eraser of a candidate; those of `fit_ahead` are fitted alongside."""
+        """The fitted eraser of a candidate; those of `fit_ahead` are fitted too."""
         key = self.id_of(candidate)
         if key not in self._fits:
             by_id = {self.id_of(c): c for c in self._alongside(candidate)}
@@ -207,11 +206,11 @@ class FitCache:
         return self._fits[key].result()
 
     def fit_ahead(self, candidates: Sequence[Candidate]) -> None:
-        """Let these be fitted in parallel, on one capture, as soon as the first is needed."""
+        """Let these be fitted in parallel, on one capture, when the first is needed."""
         self._ahead = candidates
 
     def part(self, candidate: Candidate) -> NamedEdit:
-        """The map of a candidate alone: from the run that keeps it, else fitted and kept."""
+        """The edit of a candidate alone, from the run, else fitted and kept."""
         key = self.id_of(candidate)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
@@ -240,7 +239,7 @@ class FitCache:
         return Edit((self.data(candidate).placement(candidate.layer, erasure),))
 
     def distillation(self, candidate: Candidate) -> Distillation:
-        """The training of a candidate that updates weights, resumed from the folder of the run."""
+        """The training of an update of weights, resumed from the folder of the run."""
         settings = candidate.eraser
         assert isinstance(settings, Distilled)
         path = self.folder.path / DISTILLATION / self.id_of(candidate.scaled(1.0))
@@ -265,7 +264,7 @@ class FitCache:
 
     @staticmethod
     def has_control(edit: NamedEdit) -> bool:
-        """Whether random directions are a control of an edit; an update has no directions."""
+        """Whether random directions are a control of an edit; not of an update."""
         return all(place.site != WEIGHTS for place in edit.record.places)
 
     def control(self, edit: NamedEdit) -> NamedEdit:

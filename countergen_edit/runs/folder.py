@@ -1,9 +1,8 @@
 """A run is a folder: config, manifest, edits, and rows that are appended unit by unit.
 
-A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
-process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. One process at a time has a run open. The manifest has
-the length and SHA-256 of the rows, noted before the record, so that they cover what is recorded.
+A unit's rows become part of the run when `progress.jsonl` records where they end. Rows beyond that
+record, of a killed process, are cut off when the run is opened again, by one process at a time. The
+manifest has the length and SHA-256 of the rows, noted before the record.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class RunFolder:
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        """Keep the recorded units, cut off what was being written when the process died."""
+        """Keep the recorded units, cut off anything that a killed process left behind."""
         path = self.path
         check_folder(path, manifest)  # again: another process may have had it until now
         if not (path / MANIFEST).is_file():
@@ -136,7 +135,7 @@ class RunFolder:
         self.note(warnings=[*dict.fromkeys([*self._manifest.get("warnings", ()), warning])])
 
     def rows(self) -> list[Row]:
-        """All rows of the run so far, in the order in which they were recorded."""
+        """All rows of the run so far, in the order of recording."""
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
@@ -156,7 +155,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the folder of another run or of something else; nothing is written."""
+    """Refuse a folder of another run or of something else, before any writing."""
     if (path / MANIFEST).is_file():
         other = str(read_manifest(path).get("fingerprint"))
         if other != manifest["fingerprint"]:
@@ -189,7 +188,7 @@ def read_records(path: Path) -> dict[str, EditRecord]:
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
+    """Rows of the recorded units of a run; `UserError` without any, or if rows are lost."""
     for name in (RESULTS, MANIFEST):
         if not (path / name).is_file():
             raise UserError(f"{path} is not a run folder: it holds no {name}")
@@ -217,7 +216,7 @@ def recorded_units(folder: Path) -> dict[str, list[Row]]:
 
 
 def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
-    """Where each recorded unit ends, the units' rows, and the length of their record."""
+    """The ends of recorded units, their rows, and the length of their record."""
     results, progress = folder / RESULTS, folder / PROGRESS
     records = progress.read_bytes()
     lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one

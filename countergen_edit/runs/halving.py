@@ -4,8 +4,7 @@ Each group (an eraser at one site) starts with a coarse grid of its layers, meas
 and texts. Candidates that are worse than the best beyond chance, or dearer than any budget, fall
 away; at most a third stay; layers halfway to the measured neighbours enter; the sample grows.
 
-The idea: Jamieson and Talwalkar, "Non-stochastic best arm identification", AISTATS 2016; here the
-resamples of names and templates are paired.
+After Jamieson and Talwalkar (AISTATS 2016), with paired resamples of names and templates.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from countergen_edit.decisions.selection import Point, ordered
 ERRORS = 2.0
 """Paired standard errors by which a beaten candidate is worse."""
 HOPELESS = 2.0
-"""Budgets that a candidate costs, beyond which it falls away unless its interval reaches one."""
+"""Cost in budgets beyond which a candidate falls away unless its interval reaches one."""
 AMPLE = 0.5
-"""A candidate that costs no more than this share of the budgets beats dearer and cheaper ones."""
+"""Up to this share of the budgets, a candidate beats cheaper ones too."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,8 @@ def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
     """The candidates that stay, best first: at most so many, and none that is surely beaten.
 
     A hopeless candidate costs several budgets, with intervals that reach none; it falls away where
-    another is worthwhile. A beaten one removes less than another, beyond the paired error of their
-    difference, at a price that is not lower or hardly matters. No interval needs to be above 0: on
-    few data of SmolLM2 those of its best layers are not.
+    another is worthwhile. A beaten one removes less beyond the paired error of the difference, at a
+    price that is not lower or hardly matters. Intervals may reach 0, as few data are noisy.
     """
     candidates = [replace(p, is_shown=True) for p in candidates]
     if any(p.is_worthwhile for p in candidates):

@@ -71,7 +71,7 @@ def _reader(path: Path) -> Callable[[Path], Iterator[Log]] | None:
 
 
 def _lm_eval(file: Path) -> Iterator[Log]:
-    """A log of each task; items are identified by the hashes of their document and target."""
+    """A log of each task; items are identified by hashes of their document and target."""
     results = json_mapping(file)
     tool = f"lm-eval {results.get('lm_eval_version', '')}".strip()
     for task, counts in results["n-samples"].items():
@@ -88,7 +88,8 @@ def _lm_eval(file: Path) -> Iterator[Log]:
             if sample.get("prompt_hash"):
                 log.prompts[task, key] = str(sample["prompt_hash"])
             for metric in sample["metrics"]:
-                kind, value = sample.get("filter", "none"), sample.get(metric)
+                kind = sample.get("filter", "none")
+                value = sample.get(metric)
                 name = metric if kind == "none" else f"{metric}, {kind}"
                 value = math.nan if value is None else value
                 if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Terms of the loss and of the constraints of a distillation, on one portion of texts."""
+"""Terms of the loss and the constraints of a distillation on a portion of texts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from countergen_edit.runs.portions import Portion, mean_divergence
 from countergen_edit.runs.student import Unedited
 
 PLAUSIBLE = 512
-"""Next tokens of a context whose difference between groups counts, by probability."""
+"""The likeliest next tokens of a context, whose differences between groups count."""
 LEAST_DIFFERENCE = 0.05
-"""Squared difference that is added to the unedited one, nats²: the noise of few people."""
+"""Added to the unedited squared difference, nats²: the noise of few people."""
 _LEAST = 1e-6
 """Smallest probability of all other tokens."""
 
@@ -31,9 +31,8 @@ def coarse(
 def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
     """A context to erase with its group difference, 0 for tokens to keep.
 
-    In a person's target the differences of few people would pass for the group's: there each
-    token's is multiplied by max(0, 1 - v/d²), where v is the sampling variance of the difference d
-    (James and Stein 1961).
+    In a person's target each token's difference d is multiplied by max(0, 1 - v/d²), where v is its
+    sampling variance over people (James and Stein 1961).
     """
     a, b = _by_group(given.portion, given.log_probs)
     difference = a.mean(0) - b.mean(0)
@@ -46,10 +45,9 @@ def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
 def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
     """Share of the squared group difference that is left; divergence from each person's target.
 
-    The first is of the likeliest tokens and, with equal weight, of the outputs where a context has
-    some: the unedited difference and the mean changes, which vary less over people than
-    log-probabilities do. Its noise has mean 0 and does not change the expected gradient. As a share
-    of the unedited one, small differences count as much as large ones.
+    The first is of the likeliest tokens and, with equal weight, of known outputs: the unedited
+    difference plus mean changes, which vary less over people than log-probabilities. Its noise has
+    mean 0 and keeps the expected gradient. As shares, small differences count like large ones.
     """
     portion, difference, half = given.portion, given.difference, given.half
     assert portion.is_first is not None
@@ -73,7 +71,7 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
 
 
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:
-    """Unbiased squared difference of the groups' mean log-probabilities of the outputs, nats²."""
+    """Unbiased squared difference of groups' mean log-probabilities of outputs, nats²."""
     a, b = (rows[:, :, portion.outputs] for rows in _by_group(portion, log_probs))
     first, second = _squared_errors(a, b)
     return ((a.mean(0) - b.mean(0)) ** 2 - first - second).mean()
@@ -101,7 +99,7 @@ def _by_group(
 def share_changes(
     portion: Portion, before: Float[Tensor, "read vocab"], after: Float[Tensor, "read vocab"]
 ) -> Float[Tensor, "read output"]:
-    """Changes of the shares of the outputs of a context to keep among them."""
+    """Changes of the shares of the outputs of a context to keep."""
     assert portion.choices is not None
     tokens = portion.choices.to(before.device)
     return after.gather(1, tokens).softmax(1) - before.gather(1, tokens).softmax(1)

@@ -1,10 +1,9 @@
 """Contexts that the model writes itself, after a person of one of the groups.
 
-The unedited model continues fitting prompts, their beginnings up to a person, and sentences of
-neutral text with a person after them. The text after the person is cut at random, at the latest
-before the first word that tells the group (a form such as "she", a gendered noun, a name): in the
-part before it, the person can be exchanged for any other, so that it is a context to erase; where
-the next word is such a form, it is also a context to keep.
+The unedited model continues fitting prompts, their beginnings up to a person, and neutral sentences
+with a person after them. The text after the person is cut at random, before the first word that
+tells the group (a form such as "she", a gendered noun, a name): up to there the person can be
+exchanged in a context to erase; up to the word itself it is a context to keep.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class OwnContext(NamedTuple):
 
 @dataclass
 class OwnContexts:
-    """The contexts that a model wrote, by use, and the number of those refused, by reason."""
+    """Contexts that a model wrote, by use, and counts of those refused, by reason."""
 
     people: dict[str, tuple[str, ...]]
     erase: list[OwnContext] = field(default_factory=list)
@@ -79,8 +78,7 @@ class OwnContexts:
     def portion_to_erase(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
         """A drawn context with people of two groups, read at every token after the person.
 
-        None where the continuation is split into other tokens after another person, or without
-        contexts.
+        None without contexts, or where another person splits the text after it into other tokens.
         """
         if not self.erase:
             return None
@@ -104,12 +102,11 @@ class OwnContexts:
         return Portion("erase", ids, mask, (row, column), torch.tensor(is_first))
 
     def portion_to_keep(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
-        """Some drawn contexts before a word that tells the group; None without any."""
+        """Drawn contexts before a word that tells the group; None without any."""
         if not self.keep:
             return None
         drawn = rng.choice(len(self.keep), min(KEPT, len(self.keep)), replace=False)
-        texts = [self.keep[i].text for i in drawn]
-        return ends([torch.tensor(encoding.ids) for encoding in encode(model, texts)])
+        return ends(model, [self.keep[i].text for i in drawn])
 
 
 def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnContexts:
@@ -164,7 +161,7 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
 
 
 def people_of(task: Task) -> dict[str, tuple[str, ...]]:
-    """Group with people → its names in the fitting sets, or noun phrases in their place."""
+    """Group with people → its names or noun phrases in the fitting sets."""
     people: dict[str, dict[str, None]] = {group: {} for group in task.groups}
     for prompt in _mentions(task):
         if len(prompt.person.split()) <= LONGEST_PERSON:
@@ -173,7 +170,7 @@ def people_of(task: Task) -> dict[str, tuple[str, ...]]:
 
 
 def _openings(task: Task) -> list[str]:
-    """The beginnings of fitting prompts up to their person, and sentences of neutral text."""
+    """Beginnings of fitting prompts up to their person, and neutral sentences."""
     openings = dict.fromkeys(prompt.before for prompt in _mentions(task))
     for text in task.weighed:
         sentence = re.split(r"(?<=[.!?])\s", text)[0]
@@ -183,7 +180,7 @@ def _openings(task: Task) -> list[str]:
 
 
 def _mentions(task: Task) -> Iterator[OwnContext]:
-    """Every fitting prompt; its person is the part in which the prompts of a sample differ."""
+    """Every fitting prompt; the prompts of a sample differ in the person."""
     for data in task.fit:
         for sample in data.samples:
             texts = [variation.text for variation in sample.variations]

@@ -1,4 +1,4 @@
-"""The plan of a run: audit, sweep and debias are plans with other settings."""
+"""The plan of a run; audit, sweep and debias differ in its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from countergen_edit.runs.halving import Halving
 Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
 Select = Literal["eraser", "task"]
-"""Whether one edit is selected for each eraser, or one for the whole task."""
+"""Whether one edit is selected for each eraser, or for the whole task."""
 Fitted = Literal["sequential", "independent"]
 """`sequential` fits each map of an edit on activations under the maps before it; `independent`
 fits each on those of the unedited model, as published work does."""
@@ -94,10 +94,7 @@ class Plan:
         return self.select == "task" and self.tested == "chosen"
 
     def check(self, model: LanguageModel) -> None:
-        """Find errors before a run folder is made.
-
-        `UserError` if a task, eraser, metric or baseline cannot work with the model or the data.
-        """
+        """`UserError` if a task, eraser, metric or baseline cannot work with the model or data."""
         if not self.metrics:
             raise UserError("there is no metric: name at least one, such as metric=r")
         if self.baselines and not self.erasers:
@@ -201,7 +198,7 @@ def where(
 
 
 def lacking(model: LanguageModel, metric: Metric) -> str:
-    """The outputs that a metric needs and a model lacks, with the reason; empty without any."""
+    """The outputs that a metric needs and a model lacks, with the reason, or ""."""
     why = model.no_likelihoods
     if why and not metric.is_generating:
         return f"likelihoods of texts, which {model.name} does not give, {why}"

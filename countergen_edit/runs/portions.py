@@ -29,12 +29,12 @@ _TEXTS = 2
 _LONGEST = 64
 """Tokens of a running text."""
 PASS = 512
-"""Tokens of a pass of several portions, with padding; activations are kept for gradients."""
+"""Tokens of a pass of portions, with padding; activations are kept for gradients."""
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Texts that are run together, and where their output is read."""
+    """Texts that are run together, and the places at which output is read."""
 
     kind: str
     """`erase`, `keep` or `neutral`."""
@@ -45,11 +45,11 @@ class Portion:
     is_first: Bool[Tensor, " row"] | None = None
     """Of a context to erase: whether the text is about the first group."""
     outputs: Int[Tensor, " output"] | None = None
-    """Of a context to erase: the next token of each of its outputs, where they are known."""
+    """Of a context to erase: the next token of each output, where they are known."""
     choices: Int[Tensor, "read output"] | None = None
-    """Of a context to keep: the next token of each of its outputs, where they are known."""
+    """Of a context to keep: the next token of each output, where they are known."""
     side: Int[Tensor, " row"] | None = None
-    """Of a context to keep whose first choice is the form that agrees: the number of its group."""
+    """Of a context to keep whose first choice agrees: the number of its group."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -88,14 +88,15 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
 
 
 def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
+    """Numbers of portions of similar lengths to run together, up to `PASS` tokens."""
     passes: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
         count, length = portions[i].ids.shape
         if not passes or (rows + count) * longest > PASS:
             passes.append([])
-            rows, longest = 0, length
+            longest = length
+            rows = 0
         passes[-1].append(i)
         rows += count
     return passes
@@ -142,7 +143,7 @@ def one_pass(portions: Sequence[Portion], *, branch: bool) -> Joined:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """A context to erase with all of its people of two groups, tokenised when it is drawn."""
+    """A context to erase with its people of two groups, tokenised when drawn."""
 
     first: str
     """The first group."""
@@ -153,7 +154,7 @@ class Context:
 
     def portion(self, model: LanguageModel) -> Portion:
         """Its texts, read at their ends."""
-        portion = ends(_ids(model, [v.text + beginning for v, beginning in self.people]))
+        portion = ends(model, [v.text + beginning for v, beginning in self.people])
         is_first = torch.tensor([v.group == self.first for v, _ in self.people])
         outputs = torch.tensor(sorted(self.outputs))
         return replace(portion, kind="erase", is_first=is_first, outputs=outputs)
@@ -177,10 +178,7 @@ def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Context]:
 def to_keep(
     model: LanguageModel, data: CounterfactualSet, rng: np.random.Generator
 ) -> list[Portion]:
-    """Portions of texts after several contexts, read at their ends, in random order.
-
-    A portion has texts after many contexts, so that its gradient is of more than one of them.
-    """
+    """Portions of texts after several contexts, read at their ends, in random order."""
     tokens, agrees = _choices(model, data), agreement_like(data)
     sides = {v.text: data.groups.index(v.group) for s in data.samples for v in s.variations}
     by_count: dict[int, list[str]] = {}
@@ -193,13 +191,13 @@ def to_keep(
             batch = alike[begin : begin + _ROWS]
             choices = torch.tensor([tokens[text] for text in batch]) if count else None
             side = torch.tensor([sides[text] for text in batch]) if count and agrees else None
-            portions.append(replace(ends(_ids(model, batch)), choices=choices, side=side))
+            portions.append(replace(ends(model, batch), choices=choices, side=side))
     return portions
 
 
-def ends(rows: Sequence[Int[Tensor, " _"]]) -> Portion:
+def ends(model: LanguageModel, texts: Sequence[str]) -> Portion:
     """A portion to keep, read at the ends of its texts."""
-    ids, mask, last = padded(rows)
+    ids, mask, last = padded(_ids(model, texts))
     return Portion("keep", ids, mask, (torch.arange(len(ids)), last))
 
 
@@ -222,21 +220,19 @@ def running(model: LanguageModel, texts: Sequence[str]) -> list[Portion]:
 def padded(
     rows: Sequence[Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"], Int[Tensor, " row"]]:
-    """Token ids and mask, padded on the right, and the last token of each row."""
+    """Token ids and mask, padded on the right, and the last column of each row."""
     ids = pad_sequence([*rows], batch_first=True)
     mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True)
     return ids, mask, mask.sum(1) - 1
 
 
 def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
-    """Tokens that may differ between the groups.
-
-    Forms that agree, outputs of sets to keep, and gendered words of one token.
-    """
+    """Tokens of forms that agree, of outputs of sets to keep, and of gendered words of one."""
     words = sorted(task.substitution.lexicon_words) if task.substitution else []
     single = [e.ids[-1] for e in encode(model, [f" {w}" for w in words]) if len(e.after(0)) == 1]
     outputs = [o for data in task.keep for sample in data.samples for o in sample.outputs]
-    outputs += [f" {f}" for group in task.groups for f in task.axis.groups[group].forms.values()]
+    groups = [task.axis.groups[name] for name in task.groups]
+    outputs += [f" {form}" for group in groups for form in group.forms.values()]
     first = [e.ids[e.after(0)[0]] for e in encode(model, [*dict.fromkeys(outputs)])]
     return torch.tensor(sorted({*single, *first}), dtype=torch.long)
 

@@ -1,4 +1,4 @@
-"""When a run was made, how long it took, on which hardware, and in which conversation."""
+"""When a run was made, how long it took, its hardware and its conversation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ran:
 
 
 def until_now(earlier: Mapping[str, Any] | None, begin: datetime) -> dict[str, Any]:
-    """The entry at this moment of a session that began then, added to earlier sessions."""
+    """The entry now, of a session that began then added to earlier ones."""
     end = now()
     earlier = earlier or {}
     return {

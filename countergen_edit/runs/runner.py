@@ -55,28 +55,25 @@ from countergen_edit.runs.plan import Plan
 _SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
 """Entries of the manifest that scores depend on, beside the texts."""
 KEPT_DRAWS = 200
-"""Resamples that a row of the screening keeps: the spread of a difference is known to 5 %."""
+"""Resamples kept by a row of the screening: they tell the spread of a difference to 5 %."""
 STAY = 3
-"""One in so many candidates of the first rung stays after it, and of those after the next."""
+"""One in so many candidates stays after each rung."""
 RUNG = "rung"
 """The facet of screening rows."""
 WORTH_ADDING = 0.1
-"""Share of the bias that an edit must remove by itself to be tried in a combination."""
+"""Share of the bias that an edit must remove alone to be tried in a combination."""
 TRIED = 4
-"""How many edits a greedy step tries to add; those of the front come first."""
+"""Edits that a greedy step tries to add, those of the front first."""
 SCALINGS = 3
-"""How many times an update that is over a budget is scaled down."""
+"""Times that an update over a budget is scaled down."""
 SCALED_COST = 0.95
-"""The share of a budget that an update is scaled to, as if costs were proportional to it."""
+"""Share of a budget that an update is scaled to, as if costs were proportional."""
 LEAST_GAIN = 0.002
-"""A combination must remove this share of the bias more than the edit it extends."""
+"""Share of the bias that a combination must remove beyond the edit it extends."""
 
 
 def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
-    """Run the units of a checked plan that the folder does not hold yet.
-
-    The model is unedited when this returns.
-    """
+    """Run the units that a folder lacks of a checked plan; the model ends unedited."""
     earlier = folder.manifest.get("batch_reductions", {})
     fixed = reductions_kept(model, earlier, lambda counts: folder.note(batch_reductions=counts))
     with tqdm(leave=False, disable=None) as progress, fixed:
@@ -91,7 +88,7 @@ def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
 
 @dataclass
 class _Group:
-    """An eraser at one site: its candidates by layer, and the indices of those in progress."""
+    """An eraser at one site: its candidates by layer, and indices of those in progress."""
 
     candidates: Sequence[Candidate]
     current: list[int]
@@ -108,13 +105,17 @@ class Runner:
     def __init__(
         self, plan: Plan, model: LanguageModel, task: Task, folder: RunFolder, progress: Any
     ) -> None:
-        self.plan, self.model, self.task, self.folder = plan, model, task, folder
-        self._bar, self._stage = progress, ""
+        self.plan = plan
+        self.model = model
+        self.task = task
+        self.folder = folder
+        self._bar = progress
+        self._stage = ""
         self.fits = FitCache(model, task, folder, plan)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
-        self.costs = [metric for metric in self.metrics if isinstance(metric, Cost)]
+        self.costs = [m for m in self.metrics if isinstance(m, Cost)]
         self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
-        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
+        others = [m for m in self.metrics if not (m.is_slow or m is self.bias)]
         self.quick = [self.bias, *others]
         """The metrics of every candidate."""
         tested: tuple[MeasuredSplit, ...] = ("test",) if plan.tested == "every" else ()
@@ -129,7 +130,7 @@ class Runner:
         if not plan.erasers:
             return
         self.erasers = [
-            (name, ranked) for name, base in plan.erasers.items() for ranked in _ranked(base, plan)
+            (name, ranked) for name, one in plan.erasers.items() for ranked in _ranked(one, plan)
         ]
         """With their names in the run, at every rank."""
         self.groups = [
@@ -142,7 +143,7 @@ class Runner:
         """The candidates of one eraser at one site; `together` they are one edit."""
         if plan.together:
             self.groups = [self.fits.together(group) for group in self.groups]
-        trained = [(name, eraser) for name, eraser in self.erasers if eraser.trains_weights]
+        trained = [named for named in self.erasers if named[1].trains_weights]
         self.updates = [Candidate(WEIGHTS, None, name, eraser) for name, eraser in trained]
         """The candidates that update weights."""
         self.halving = Halving(model.n_layers)  # which measures all in full
@@ -153,8 +154,8 @@ class Runner:
         if self.groups or HEAD in plan.sites:
             # Edits resume from states below them, which only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
-            layers = map(self.fits.layers, plan.sites)
-            resumed = [of_site[i] for of_site in layers for i in self.halving.grid(len(of_site))]
+            by_site = map(self.fits.layers, plan.sites)
+            resumed = [layers[i] for layers in by_site for i in self.halving.grid(len(layers))]
         else:
             resumed = [*self._below(self.updates)]
         resuming = self.fits.resuming(resumed)
@@ -164,7 +165,7 @@ class Runner:
         }
 
     def _below(self, candidates: Sequence[Candidate]) -> list[int]:
-        """The layers of candidates, and the block below the first that an update changes."""
+        """Layers of candidates, and the block below the first that an update changes."""
         layers = [c.layer for c in candidates if c.layer is not None]
         updates = [c.eraser for c in candidates if c.trains_weights]
         first = [update.first_block(self.model.n_layers) for update in updates]
@@ -185,7 +186,7 @@ class Runner:
         return [*self.groups, *([update] for update in self.updates)]
 
     def stage(self, name: str, units: int | None = None) -> None:
-        """Begin a stage of so many units; None where the number is unknown."""
+        """Begin a stage of so many units; None if unknown."""
         self._stage = name
         self._bar.reset(units)
         self._bar.set_description_str(name)
@@ -202,11 +203,12 @@ class Runner:
 
     def rows(self, unit: str | None = None) -> list[Row]:
         """The task's recorded rows, or those of one unit."""
-        rows = [row for row in self.folder.rows() if row.task == self.task.name]
-        return rows if unit is None else [r for r in rows if r.unit == f"{self.task.name}/{unit}"]
+        name = self.task.name
+        rows = [row for row in self.folder.rows() if row.task == name]
+        return rows if unit is None else [r for r in rows if r.unit == f"{name}/{unit}"]
 
     def measure_unedited(self) -> None:
-        """Measure the unedited model, and the edit of a plan without erasers, metric by metric."""
+        """Measure the unedited model and the edit of a plan without erasers by each metric."""
         before = self.plan.before
         if before is not None and not self.folder.has_edit(before.id):
             self.folder.keep(before)
@@ -217,7 +219,7 @@ class Runner:
                 self.record(name, metric.name, self.measure, edit, "test", [metric])
 
     def measure_candidates(self) -> None:
-        """Measure the unedited model, screen the candidates, and measure the finalists."""
+        """Measure the unedited model, screen candidates, measure the finalists."""
         self.stage("unedited model", 1)
         self.record("unedited", "unedited model", self._unedited)
         if self.plan.stops_early and not has_significant_bias(self.rows()):
@@ -240,28 +242,25 @@ class Runner:
                     self._measure_scaled(candidate)
 
     def _screened(self) -> list[Candidate]:
-        """The candidates that are measured on all validation data.
-
-        Halving finds them, rung by rung; all groups of candidates of which one is selected compete.
-        """
+        """The candidates to measure on all validation data, found by halving."""
         groups = [_Group(members, self.halving.grid(len(members))) for members in self.groups]
         pools = [[group] for group in groups] if self.plan.select == "eraser" else [groups]
         sizes = [sum(len(group.current) for group in pool) for pool in pools]
         for rung, share in enumerate(self.shares, start=1):
-            candidates = [candidate for group in groups for candidate in group.left]
+            candidates = [c for group in groups for c in group.left]
             label = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
             self.stage(label, 1 + len(candidates))
             rows = self._screening_rows(rung, share, candidates)
             for pool, size in zip(pools, sizes, strict=True):
                 self._narrow(pool, rows, max(1, size // STAY**rung))
-        finalists = [candidate for group in groups for candidate in group.left]
+        finalists = [c for group in groups for c in group.left]
         self.fits.fit_ahead(finalists)
         return finalists
 
     def _screening_rows(
         self, rung: int, share: float, candidates: Sequence[Candidate]
     ) -> list[Row]:
-        """Every quick figure of candidates on a share of the data, and the share they remove."""
+        """Quick figures of candidates on a share of the data, with the bias removed."""
         self.fits.fit_ahead(candidates)
         task = self.task.thinned(share, self.plan.seed)
         metrics = [metric.bound(task) for metric in self.quick]
@@ -288,7 +287,7 @@ class Runner:
         return [row for row in self.rows() if row.facets.get(RUNG) == rung]
 
     def _narrow(self, pool: Sequence[_Group], rows: Sequence[Row], most: int) -> None:
-        """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
+        """Keep the best of a pool and add candidates halfway to measured neighbours."""
         ids = {self.fits.id_of(g.candidates[i]): (g, i) for g in pool for i in g.current}
         alone = all(c.eraser.is_baseline for group in pool for c in group.candidates)
         measured = points(rows, SCREENING, self.costs, baselines=alone)
@@ -299,10 +298,7 @@ class Runner:
             group.current = sorted([*best, *between(group.measured, best)])
 
     def _measure_scaled(self, update: Candidate) -> None:
-        """Measure a smaller factor of an update that is over a budget, until one keeps them.
-
-        Training knows the costs of some held-out texts only.
-        """
+        """Scale an update down until it keeps the budgets: training knows costs of few texts."""
         factor = update.params.get("scale", 1.0)
         for _ in range(SCALINGS):
             points = self._points({self.fits.id_of(update)})
@@ -317,7 +313,7 @@ class Runner:
             self._measure_candidate(update)
 
     def _measure_heads(self) -> None:
-        """Measure each eraser at more and more of the heads that carry the bias."""
+        """Measure each eraser at ever more of the heads that carry the bias."""
         locate = METRICS.make("locate", sites=(), verified=0).bound(self.task)
         self.stage("heads", 1)
         self.record("heads", "maps of heads", self.measure, None, "validation", [locate])
@@ -351,7 +347,7 @@ class Runner:
             return
         edits = [self.fits.joined(candidates) for candidates in selected]
         if plan.tested == "chosen":  # states below other edits are not read again
-            resumed = self._below([candidate for chain in selected for candidate in chain])
+            resumed = self._below([c for chain in selected for c in chain])
             self.context.model = self.fits.resuming(resumed)
         self.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
         label = "test data: unedited model"
@@ -428,27 +424,24 @@ class Runner:
         )
 
     def _unedited(self) -> list[Row]:
-        rows = [row for split in self.splits for row in self.measure(None, split, self.quick)]
+        rows = [r for split in self.splits for r in self.measure(None, split, self.quick)]
         return [*rows, *significant_bias(rows)]
 
     @property
     def _certifies_all(self) -> bool:
-        """Whether every candidate gets a certificate; of many only the selected one does."""
+        """Whether every candidate gets a certificate, else the selected one."""
         return self.plan.select == "eraser" and not self.shares
 
     def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
-        """The rows that the selection reads, and in a sweep those of test data."""
+        """Rows for the selection, and in a sweep those of test data."""
         rows = self.certificate(candidate) if candidate and self._certifies_all else []
-        rows += [row for split in self.splits for row in self.measure(edit, split, self.quick)]
+        rows += [r for split in self.splits for r in self.measure(edit, split, self.quick)]
         for split in reversed(self.splits):
             rows += self._removed(edit, split)
         return rows
 
     def certificate(self, candidate: Candidate) -> list[Row]:
-        """Rows on a fit: accuracy of probes, the course of a training, where a gate opened.
-
-        Folds of probes never share a name.
-        """
+        """Rows on a fit: accuracy of probes, the course of a training, where a gate opened."""
         seed = self.plan.seed
         if candidate.trains_weights:
             named = self.fits.part(candidate)
@@ -460,7 +453,8 @@ class Runner:
         with fitting_threads(data.at(candidate.layer)):
             certificate = data.certify(eraser, candidate.layer, state)
         n = int((data.used(eraser, candidate.layer)[0] & ~data.keep).sum())
-        anew, remark = eraser.refit_in_folds, eraser.note_
+        anew = eraser.refit_in_folds
+        remark = eraser.note_
         if candidate.site == EVERYWHERE:
             of_fit = (
                 "probes read its own block under the map that was fitted there, not under the edit "
@@ -481,16 +475,16 @@ class Runner:
 
         Slow metrics decide by themselves which text is a message and which a reply.
         """
-        rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
+        rows = [r for m in metrics for r in m.measure(self.context, edit, split)]
         if split == "test" and self._in_chat is not None:
-            quick = [metric for metric in metrics if metric.is_selectable and not metric.is_slow]
+            quick = [m for m in metrics if m.is_selectable and not m.is_slow]
             replies = [row for m in quick for row in m.measure(self._in_chat, edit, split)]
             rows += [replace(row, dataset=row.dataset + IN_CHAT) for row in replies]
         return self.marked(rows, edit, split)
 
     @cached_property
     def _in_chat(self) -> EvaluationContext | None:
-        """The context of texts as replies, where they are measured beside plain ones."""
+        """The context of texts as replies, where these are measured besides plain ones."""
         if (model := replying(self.context.model)) is None:
             return None
         stored = replace(self.stored, key=digest([self.stored.key, IN_CHAT]))
@@ -510,7 +504,7 @@ class Runner:
 
     @property
     def _untested(self) -> list[Metric]:
-        """The metrics that candidates are not measured by on test data."""
+        """Metrics by which no candidate is measured on test data."""
         return [m for m in self.metrics if m.is_slow or self.plan.tested == "chosen"]
 
     def _test(self, edit: NamedEdit, candidates: Sequence[Candidate]) -> None:
@@ -536,14 +530,14 @@ class Runner:
         return rows
 
     def _test_baseline(self, group: Sequence[NamedEdit]) -> None:
-        """Measure a baseline on test data; of several variants the best on validation data."""
+        """Measure a baseline on test data; of variants the best on validation data."""
         [edit, *others] = group
         for variant in group if others or self.plan.tested == "every" else ():
             label = f"validation data: {variant.label}"
             self.record(f"baseline/{variant.id}", label, self._measured, variant)
         if others:
-            best = choose(self._points({variant.id for variant in group}, baselines=True)).edit
-            [edit] = [variant for variant in group if variant.id == best]
+            best = choose(self._points({v.id for v in group}, baselines=True))
+            [edit] = [v for v in group if v.id == best.edit]
         self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
     def _points(self, ids: Collection[str | None], *, baselines: bool = False) -> list[Point]:
@@ -553,7 +547,8 @@ class Runner:
 
     def _choice_rows(self) -> list[Row]:
         """The row `choice` of each eraser: the chosen edit and its cost."""
-        removed, rows = self._removed_rows(), []
+        rows = []
+        removed = self._removed_rows()
         for group in self._competing:
             if candidates := self._points({*map(self.fits.id_of, group)}, baselines=True):
                 best = choose(candidates)
@@ -586,16 +581,16 @@ class Runner:
     def _best_combination(self) -> Point | None:
         """The best edit of the task; None where nothing but controls could be measured.
 
-        A greedy step adds to the best edit so far others at other places, those of the front
-        first, and goes on from the best of them, as long as it removes noticeably more or brings
-        the cost within the budgets.
+        A greedy step adds edits at other places to the best one so far, those of the front first,
+        as long as it removes noticeably more or brings the cost within the budgets.
         """
-        # A resumed run may hold combinations already; they are found again from single candidates.
+        # Combinations of a resumed run are found again from single candidates.
         singles = self._points(self._of_edit)
         if not singles:
             return None
         self.stage("combinations")
-        best, on_front = choose(singles), {p.edit for p in front(singles)}
+        best = choose(singles)
+        on_front = {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
         for _ in range(self.plan.combine - 1 if self.groups else 0):
@@ -607,10 +602,11 @@ class Runner:
         return best
 
     def _extended(self, best: Point, worthy: Sequence[Point]) -> list[Point]:
-        """The best edit with one more candidate, for each that is worth a try."""
-        base, order = self._of_edit[best.edit], self.candidates
+        """The best edit with each further candidate that is worth a try."""
+        base = self._of_edit[best.edit]
+        order = self.candidates
         places = {(c.site, c.layer) for c in base}
-        singles = [candidate for point in worthy for candidate in self._of_edit[point.edit]]
+        singles = [c for point in worthy for c in self._of_edit[point.edit]]
         others = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
         tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
         self.fits.fit_ahead([c for candidates in tried for c in self.fits.together(candidates)])

@@ -1,4 +1,4 @@
-"""The student of a distillation: the stock model with a trainable low-rank update, by `peft`."""
+"""The student of a distillation: the stock model with a low-rank update by `peft`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LAST = 0.1
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
-"""Roles of matrices that are not updated by default: they decide what is read."""
+"""Roles of matrices that are not updated by default: they select inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Unedited:
     """Output of the last block below the update; None where all blocks are updated."""
     difference: Float[Tensor, "column vocab"] | None = None
     half: Float[Tensor, "column vocab"] | None = None
-    """The group difference after a context to erase, and half of it as a person's target has it."""
+    """The group difference after a context to erase, and its half in a person's target."""
 
     def of_rows(self, rows: Int[Tensor, " row"]) -> Unedited:
         """Some rows of a context to erase."""
@@ -96,16 +96,15 @@ def _together(below: Sequence[Any], longest: int) -> Any:
 
 
 def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A module's output, a tensor or a tuple that begins with one, with hidden states changed."""
+    """A module's output, a tensor or a tuple that begins with it, with that changed."""
     return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
 
 class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
-    `layers` are the updated blocks, by default those from `settings.first_layer` on; `first` is the
-    first of them. Matrices are multiplied in bfloat16 where the device does so faster; the update
-    itself is float32.
+    `layers` are the updated blocks, by default those from `settings.first_layer` on. Matrices are
+    multiplied in bfloat16 where the device does so faster; the update itself is float32.
     """
 
     def __init__(
@@ -131,7 +130,9 @@ class Student:
             warnings.simplefilter("ignore", FutureWarning)
             torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
             self.peft = get_peft_model(plain, config).eval()
-        self.plain, self._model, self._device = plain, model, device
+        self.plain = plain
+        self._model = model
+        self._device = device
         self._index: Int[Tensor, " token"] | None = None
         self.first = min(layers)
         self._shared = [plain.get_submodule(name) for name in names[: self.first]]
@@ -139,12 +140,13 @@ class Student:
     def restrict(self, tokens: Int[Tensor, " token"]) -> None:
         """Compute the logits of some tokens alone; log-probabilities are then among these.
 
-        Tokens of portions must be among them, and are numbered anew in what `unedited` returns.
+        Tokens of portions must be among them; `unedited` numbers them anew.
         """
         output = self.plain.get_output_embeddings()
         self._index = torch.full((len(output.weight),), -1)
         self._index[tokens] = torch.arange(len(tokens))
-        width, has_bias = output.weight.shape[1], output.bias is not None
+        width = output.weight.shape[1]
+        has_bias = output.bias is not None
         restricted = nn.Linear(width, len(tokens), bias=has_bias, device="meta")
         for name, whole in output.named_parameters():
             part = whole.detach()[tokens.to(whole.device)]
@@ -184,10 +186,7 @@ class Student:
     def passes(
         self, given: Sequence[Unedited]
     ) -> Iterator[list[tuple[Unedited, Float[Tensor, "_ vocab"]]]]:
-        """Log-probabilities of the student, pass by pass, with gradients.
-
-        The blocks below the update are not run again.
-        """
+        """Log-probabilities with gradients, pass by pass, from the first updated block on."""
         for numbers in in_passes([before.portion for before in given]):
             together = [given[i].cast(torch.float32) for i in numbers]
             portions = [before.portion for before in together]
@@ -203,8 +202,8 @@ class Student:
 
         With `below`, that output, the blocks below are not run.
         """
-        longest = max(portion.ids.shape[1] for portion in portions)
-        tokens = sum(int(portion.mask.sum()) for portion in portions)  # a row has at most so many
+        longest = max(p.ids.shape[1] for p in portions)
+        tokens = sum(int(p.mask.sum()) for p in portions)  # a row has at most so many
         joined = one_pass(portions, branch=runs_trees(self._model, tokens))
         kept = list[Any]()
         with ExitStack() as stack:
@@ -227,7 +226,7 @@ class Student:
             texts[*joined.place] = hidden[*joined.cell]
             return texts
 
-        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
+        parts = torch.split(logits, [len(p.at[0]) for p in portions])
         log_probs = [part.float().log_softmax(-1) for part in parts]
         return log_probs, _of_hidden(kept[0], by_row) if kept else None
 
@@ -278,7 +277,7 @@ def multiplies_bfloat16(device: str) -> bool:
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
-    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
+    """Put matrices in bfloat16, except for the output's: logits would be rounded."""
     from transformers.pytorch_utils import Conv1D
 
     output = plain.get_output_embeddings()
@@ -309,8 +308,7 @@ def matrices(
 ) -> list[str]:
     """The linear modules of blocks, by the ends of their names.
 
-    None takes all but those of queries, keys and gates. `UserError` where no module has such a
-    name.
+    None takes all but queries, keys and gates. `UserError` where no module has such a name.
     """
     reading = {
         id(getattr(component, "original_component", None))
