@@ -103,7 +103,7 @@ def write_sheets(
 
 
 def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
-    """Keep in each run its ratings by the raters (`ratings.jsonl`), instead of an earlier rating.
+    """Keep the ratings of each run in it (`ratings.jsonl`), instead of earlier ones.
 
     `UserError` if no sheets are there, or one does not hold exactly the texts of the runs.
     """

@@ -1,4 +1,4 @@
-"""Designs from a pilot: numbers of cells and people for intervals of a given width at least cost.
+"""Designs from a pilot: cells and people for intervals of a given width at least cost.
 
 The pilot scores validation prompts of each family of the test sets. Its variance components
 (`Components`) foresee the interval of any design; the test sets are then drawn anew.

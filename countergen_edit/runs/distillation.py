@@ -96,7 +96,7 @@ STATE = "state.pt"
 
 
 def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
-    """Largest changes on held-out texts, a share of the budgets of costs by the rows they count.
+    """Largest changes on held-out texts, as shares of the budgets of costs by their rows.
 
     `agreement`: fall of the share of the form that agrees, among the forms, for each group;
     `legitimate`: mean |change| of the shares of outputs where the groups differ legitimately;
@@ -113,7 +113,7 @@ def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
 
 
 class Distillation:
-    """The training of an update on one task, resumed from `folder` where that holds a part of it.
+    """The training of an update on one task, resumed from `folder` if that holds a part.
 
     `curve` has the terms of held-out texts and the multipliers at each evaluation.
     """

@@ -307,7 +307,7 @@ def openings(
             layers=[] if place.layer is None else [place.layer],
             starts=[0] * len(texts.table),
             positions="last" if texts.sets else "onward",
-            scratch=None if scratch is None else replace(scratch),  # a copy, which it gives back
+            scratch=scratch and replace(scratch),  # a copy, which it gives back
         )
         [rows] = activations.values[place.site]
         opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)

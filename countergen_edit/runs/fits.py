@@ -30,9 +30,9 @@ from countergen_edit.runs.plan import Plan
 class Candidate:
     """An eraser at one place.
 
-    At `everywhere`, the projection that is fitted after block `layer` acts at every point of the
-    residual stream, about the origin: the mean after a block would drown the token embeddings, of
-    norm 3 in SmolLM2, against 50 after the first block and 800 after the last.
+    At `everywhere`, the projection fitted after block `layer` acts at every point of the residual
+    stream, about the origin: the mean after a block would drown the token embeddings, of norm 3 in
+    SmolLM2, against 50 after the first block and 800 after the last.
     """
 
     site: str

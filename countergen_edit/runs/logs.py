@@ -1,7 +1,7 @@
 """Logs of other tools, lm-evaluation-harness and Inspect: scores of single items of one model.
 
 lm-eval is run with `--log_samples`: beside `results_DATE.json` lies `samples_TASK_DATE.jsonl` for
-each task, with a line for each item and filter. Logs of Inspect are read by `inspect_ai`.
+each task, with a line for each item and filter.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Plan:
         return self.select == "task" and self.tested == "chosen"
 
     def check(self, model: LanguageModel) -> None:
-        """`UserError` if a task, eraser, metric or baseline cannot work with the model or data."""
+        """`UserError` if a task, eraser, metric or baseline does not suit the model or data."""
         if not self.metrics:
             raise UserError("there is no metric: name at least one, such as metric=r")
         if self.baselines and not self.erasers:

@@ -1,4 +1,4 @@
-"""Texts that are run together, and where their output is read, for objectives on a model's output.
+"""Texts that are run together, and the places at which their output is read.
 
 A portion to erase holds one context with people of two groups; a portion to keep several contexts,
 read where the model should not change; a portion of running text is read at every token.

@@ -152,7 +152,7 @@ class Runner:
         self.shares = self.halving.shares(max(map(len, self.groups), default=0))
         """Of validation data, of each rung of the screening."""
         if self.groups or HEAD in plan.sites:
-            # Edits resume from states below them, which only a pass of the unedited model keeps.
+            # Edits resume from states that only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
             by_site = map(self.fits.layers, plan.sites)
             resumed = [layers[i] for layers in by_site for i in self.halving.grid(len(layers))]
@@ -443,8 +443,8 @@ class Runner:
     def certificate(self, candidate: Candidate) -> list[Row]:
         """Rows on a fit: accuracy of probes, the course of a training, where a gate opened."""
         seed = self.plan.seed
+        named = self.fits.part(candidate)
         if candidate.trains_weights:
-            named = self.fits.part(candidate)
             curve, contexts = self.fits.distillation(candidate).recorded()
             return self.marked(training_rows(curve, contexts, self.task), named, "validation")
         data = self.fits.data(candidate)
@@ -462,7 +462,6 @@ class Runner:
             )
             remark = "; ".join(filter(None, (remark, of_fit)))
         rows = certificate_rows(certificate, self.task, n, refitted=anew, remark=remark)
-        named = self.fits.part(candidate)
         [place] = named.edit.placements
         with applied(self.model, self.fits.edit_before(candidate)) as model:
             rows += gate_rows(openings(model, self.task, place, self.plan.scratch), seed)

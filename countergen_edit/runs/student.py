@@ -247,7 +247,7 @@ class Student:
 
     @contextmanager
     def _without_update(self) -> Iterator[None]:
-        """As `disable_adapter` of peft, whose checks take as long as a pass of a small model."""
+        """`disable_adapter` of peft without its checks, which are as slow as a small model."""
         for layer in self._layers.values():
             layer.enable_adapters(False)
         try:
