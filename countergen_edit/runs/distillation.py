@@ -385,10 +385,10 @@ class Distillation:
         for portions in keep:
             rows[portions[int(rng.choice(len(portions), p=odds(portions)))]] = None
         for _ in range(MODEL_CONTEXTS):
-            if written := self.contexts.portion_to_erase(self.model, rng):
-                rows[written] = few_rows(written, rng)
-        if written := self.contexts.portion_to_keep(self.model, rng):
-            rows[written] = None
+            if drawn := self.contexts.portion_to_erase(self.model, rng):
+                rows[drawn] = few_rows(drawn, rng)
+        if drawn := self.contexts.portion_to_keep(self.model, rng):
+            rows[drawn] = None
         return rows
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
