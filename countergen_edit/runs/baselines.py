@@ -93,7 +93,6 @@ class Prompting(Baseline):
                 ) from error
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse a request that leaves no room in the context for a text."""
         texts = [*texts_of(task.every_set), *chain.from_iterable(task.neutral.values())]
         for words in self.messages(model, task).values():
             prefaced = model.with_preface(preface_ids(model, self.preface(model, words)), words)

@@ -305,7 +305,7 @@ class Distillation:
         parts = [self._telling]
         for portion in [*portions, *self._held_out]:
             parts += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
-        required = torch.cat(parts).unique()
+        required = torch.tensor(sorted({*torch.cat(parts).tolist()}))
         p[required] = 1.0 + len(portions)
         return p.topk(min(max(VOCABULARY, len(required)), len(p))).indices.sort().values
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -191,7 +190,6 @@ def capture_sites(
     )
     background = read(neutral, starts=[0] * len(neutral), positions="onward")
     of_row = [places[i] for i in activations.row_text]
-    columns = ("variation.group", "person", "context", "pair", "family", "keep")
     by_site = {}
     for site in sites:
         _require_difference(activations.values[site], of_row, site, positions)
@@ -210,7 +208,12 @@ def capture_sites(
             site,
             activations.values[site],
             site_layers,
-            *(np.array([*map(attrgetter(column), of_row)]) for column in columns),
+            np.array([p.variation.group for p in of_row]),
+            np.array([p.person for p in of_row]),
+            np.array([p.context for p in of_row]),
+            np.array([p.pair for p in of_row]),
+            np.array([p.family for p in of_row]),
+            np.array([p.keep for p in of_row]),
             background.values[site],
             tuple(limits),
             sinks,

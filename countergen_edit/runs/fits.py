@@ -51,7 +51,6 @@ class Candidate:
 
     @property
     def chain(self) -> list[Candidate]:
-        """Those before it, and itself."""
         return [*self.after, self]
 
     @property

@@ -219,7 +219,6 @@ class Runner:
                 self.record(name, metric.name, self.measure, edit, "test", [metric])
 
     def measure_candidates(self) -> None:
-        """Measure the unedited model, screen candidates, measure the finalists."""
         self.stage("unedited model", 1)
         self.record("unedited", "unedited model", self._unedited)
         if self.plan.stops_early and not has_significant_bias(self.rows()):
