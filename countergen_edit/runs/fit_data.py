@@ -176,10 +176,10 @@ def capture_sites(
     """The fit data of several sites from one pass."""
     places = [
         place
-        for sets, kept in ((erase, False), (keep, True))
+        for sets, is_kept in ((erase, False), (keep, True))
         for data in sets
         for sample in data.samples
-        for place in _places(model, data, sample, positions, kept)
+        for place in _places(model, data, sample, positions, is_kept)
     ]
     read = partial(capture, model, sites=sites, layers=layers, scratch=scratch)
     activations = read(

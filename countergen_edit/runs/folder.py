@@ -234,5 +234,5 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
             require(hint, record.get(key), f"{where}{key}")
         if record["end"] <= length:  # else a loss of power took the manifest
             ends[record["unit"]] = record["end"]
-    kept = lines.splitlines(keepends=True)[: len(ends)]
-    return ends, content[: max(ends.values(), default=0)], sum(map(len, kept))
+    recorded = lines.splitlines(keepends=True)[: len(ends)]
+    return ends, content[: max(ends.values(), default=0)], sum(map(len, recorded))

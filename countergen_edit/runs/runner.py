@@ -605,8 +605,8 @@ class Runner:
         order = self.candidates
         places = {(c.site, c.layer) for c in base}
         singles = [c for point in worthy for c in self._of_edit[point.edit]]
-        others = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
-        tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
+        added = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
+        tried = [tuple(sorted([*base, c], key=order.index)) for c in added]
         self.fits.fit_ahead([c for candidates in tried for c in self.fits.together(candidates)])
         ids = set[str | None]()
         for candidates in tried:

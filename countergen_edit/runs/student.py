@@ -205,7 +205,7 @@ class Student:
         longest = max(p.ids.shape[1] for p in portions)
         tokens = sum(int(p.mask.sum()) for p in portions)  # a row has at most so many
         joined = one_pass(portions, branch=runs_trees(self._model, tokens))
-        kept = list[Any]()
+        states = list[Any]()
         with ExitStack() as stack:
             if below is not None:
                 of_cell = np.zeros((2, *joined.ids.shape), np.int64)
@@ -214,7 +214,7 @@ class Student:
                 for block in self._shared:
                     stack.enter_context(forward_replaced(block, output))
             elif self._shared:
-                hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                hook = self._shared[-1].register_forward_hook(lambda m, i, out: states.append(out))
                 stack.callback(hook.remove)
             stack.enter_context(self._bfloat16())
             row, column = torch.from_numpy(joined.cell[:, joined.reads])
@@ -228,7 +228,7 @@ class Student:
 
         parts = torch.split(logits, [len(p.at[0]) for p in portions])
         log_probs = [part.float().log_softmax(-1) for part in parts]
-        return log_probs, _of_hidden(kept[0], by_row) if kept else None
+        return log_probs, _of_hidden(states[0], by_row) if states else None
 
     @property
     def update(self) -> LowRankUpdate:
@@ -289,8 +289,8 @@ def in_bfloat16(plain: Any, device: str) -> None:
 
 def unrounded(output: Any, device: str) -> None:
     """Let an output matrix multiply in its own type under autocast."""
-    kept = output.weight.dtype
-    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
+    dtype = output.weight.dtype
+    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(dtype), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)
 
 
