@@ -1,1 +1,1 @@
-"""Experiments: what a configuration describes, run unit by unit into a run folder."""
+"""Experiments: a configuration is run unit by unit into a run folder."""

@@ -1,8 +1,4 @@
-"""Baselines of a run's edits: prompting, steering, a random map, augmented text.
-
-A baseline makes edits in groups; of each group the one that the selection takes on validation data
-is measured on test data.
-"""
+"""Baselines of a run's edits: prompting, steering, a random map, augmented text."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -22,7 +19,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement, Shift
-from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
+from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, edit_id
 from countergen_edit.erasers import AffineErasure, Distilled, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, check_texts, preface_ids
@@ -36,39 +33,32 @@ from countergen_edit.runs.portions import Portion, some_rows
 from countergen_edit.runs.student import Student, few_rows, pace, stepping
 
 Groups = list[list[NamedEdit]]
-"""Edits of which each list has one that is measured on test data."""
 ALONE = "template alone"
-RANDOM_MAP, STEERING = "random_map", "steering"
+RANDOM_MAP = "random_map"
+STEERING = "steering"
 
 
 class Baseline(ABC):
-    """A way to reduce a bias other than an eraser; its settings are arguments of `__init__`."""
+    """Another way to reduce a bias than an eraser; settings are arguments of `__init__`."""
 
-    def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find errors before a run.
-
-        Raises:
-            UserError: naming the setting.
-        """
+    def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (a default)
+        """Find errors before a run; `UserError` names the setting."""
 
     @abstractmethod
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """Edits in groups; of each group one is measured on test data.
+        """Edits in groups; of each the best on validation data is measured on test data.
 
-        Args:
-            fits: model, data and folder of the run.
-            name: the baseline's name in the run.
-            tested: the selected edits.
+        `fits` holds the model, data and folder of the run; `tested` are the selected edits.
         """
 
 
-def kept(
-    fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **about: Any
+def kept_edit(
+    fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **entries: Any
 ) -> NamedEdit:
-    """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
+    """A baseline's edit from the run, else made and kept; `basis` identifies it."""
     key = edit_id(name, basis)
     if not fits.folder.has_edit(key):
-        named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **about)
+        named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **entries)
         fits.folder.keep(named, made_for=fits.model.fingerprint)
     return fits.folder.edit(key)
 
@@ -76,16 +66,15 @@ def kept(
 class Prompting(Baseline):
     """Prompting: a request to treat the groups alike before every text; nothing is edited.
 
-    With a chat template the request is a user's message, with the model's instruction to write, and
-    the text the beginning of the reply; the template with the instruction alone is measured too,
-    since a template changes a model by itself. Without one the request is a line before the text.
+    With a chat template the request and the model's instruction are a user's message and the text
+    begins the reply; the template alone is measured too. Else the request is a line before a text.
 
-    Args:
-        requests: by name; {a} and {b} are the first and second group in the plural, of more groups
-            all but the last and the last; those of the configuration unless given.
+    `UserError` if no request is given, or one has an unknown slot.
 
-    Raises:
-        UserError: there is no request, or one has an unknown slot.
+    Parameters
+    ----------
+    requests : by name; {a} and {b} are the first and second group in the plural, of more groups
+        all but the last and the last; those of the configuration unless given
     """
 
     def __init__(self, requests: Mapping[str, str] | None = None) -> None:
@@ -104,37 +93,36 @@ class Prompting(Baseline):
                 ) from error
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse a request that leaves no room in the context for the task's texts."""
-        texts = [*texts_of(task.every_set)]
-        texts += [text for of_split in task.neutral.values() for text in of_split]
-        for words in self.told(model, task).values():
-            asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
-            check_texts(asked, texts)
+        texts = [*texts_of(task.every_set), *chain.from_iterable(task.neutral.values())]
+        for words in self.messages(model, task).values():
+            prefaced = model.with_preface(preface_ids(model, self.preface(model, words)), words)
+            check_texts(prefaced, texts)
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """The template alone, then each request; none is selected."""
         return [
             [self._edit(fits, name, request, words)]
-            for request, words in self.told(fits.model, fits.task).items()
+            for request, words in self.messages(fits.model, fits.task).items()
         ]
 
-    def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
-        """Messages by name, with the people of the task; the template alone has an empty one."""
+    def messages(self, model: LanguageModel, task: Task) -> dict[str, str]:
+        """Messages by name, about people of the task; empty for the template alone."""
         a, b = _people(task)
         alone = {"": ""} if model.tokenizer.chat_template and not model.chat.is_on else {}
         return alone | {name: text.format(a=a, b=b) for name, text in self.requests.items()}
 
     def preface(self, model: LanguageModel, words: str) -> str:
-        """What stands before a text."""
+        """The words before every text."""
         if model.tokenizer.chat_template:
             chat = replace(model.chat, request=words)
             return before_reply(model, chat.message(chat.instruction))
         return f"{words}\n"
 
     def _edit(self, fits: FitCache, name: str, request: str, words: str) -> NamedEdit:
-        model, template = fits.model, getattr(fits.model.tokenizer, "chat_template", None)
+        model = fits.model
+        template = getattr(model.tokenizer, "chat_template", None)
         basis = [model.fingerprint, model.adds_bos, template, fits.task.name, words]
-        return kept(
+        return kept_edit(
             fits,
             name,
             [*basis, model.chat.instruction if template else "", model.chat.is_on],
@@ -147,19 +135,18 @@ class Prompting(Baseline):
 
 def _people(task: Task) -> tuple[str, str]:
     groups = [task.axis.groups[name] for name in task.groups]
-    *others, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
-    return ", ".join(others), last
+    *people, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
+    return ", ".join(people), last
 
 
 class RandomMap(Baseline):
-    """A random map: each tested edit's own, randomly rotated about the same mean.
+    """A random map: that of each tested edit, randomly rotated about the same mean.
 
     Random directions are mean-ablated; an edit that is not an orthogonal projection may change an
     activation more than that. This map changes it as much.
     """
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """One for each edit, drawn by the run's seed."""
         return [[_of(fits, name, edit)] for edit in tested]
 
 
@@ -169,7 +156,7 @@ def _of(fits: FitCache, name: str, edit: NamedEdit) -> NamedEdit:
         rng = generator(fits.plan.seed, "random map", edit.id, place.site, place.layer)
         return replace(place, erasure=randomly_rotated(place.erasure, rng))
 
-    return kept(
+    return kept_edit(
         fits,
         name,
         [edit.id, fits.plan.seed],
@@ -184,15 +171,14 @@ class Steering(Baseline):
 
         π(x) = x - s v        v = μ_a - μ_b
 
-    v is the difference of the groups' mean activations (contrastive activation addition, Rimsky et
-    al. 2024, arXiv 2312.06681). It moves both groups by the same amount, so that only nonlinear
-    blocks above can change their difference.
+    v is the difference of group means (contrastive activation addition, Rimsky et al. 2024, arXiv
+    2312.06681). Both groups move alike: only nonlinear blocks above change their difference.
 
-    Args:
-        strengths: values of s; of several one is selected on validation data.
+    `UserError` if no strength is given, or one is not a number other than 0.
 
-    Raises:
-        UserError: there is no strength, or one is not a number other than 0.
+    Parameters
+    ----------
+    strengths : values of s; of several one is selected on validation data
     """
 
     def __init__(self, strengths: Sequence[float] = (-2.0, -1.0, 1.0, 2.0)) -> None:
@@ -203,7 +189,6 @@ class Steering(Baseline):
             )
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse more than two groups, and a choice of strengths without data to choose on."""
         if len(task.groups) > 2:
             raise UserError(
                 f"baseline.steering moves one group towards another, and {len(task.groups)} are "
@@ -218,22 +203,23 @@ class Steering(Baseline):
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """For each set of places that edits act at, every strength."""
-        every = dict.fromkeys(edit.record.places for edit in tested)
-        sites = {tuple((p.site, p.layer) for p in places): places for places in every}
+        places_of_edits = dict.fromkeys(
+            tuple((place.site, place.layer) for place in edit.record.places) for edit in tested
+        )
         return [
             [self._edit(fits, name, places, strength) for strength in self.strengths]
-            for places in sites.values()
+            for places in places_of_edits
         ]
 
     def _edit(
-        self, fits: FitCache, name: str, places: Sequence[Place], strength: float
+        self, fits: FitCache, name: str, places: Sequence[tuple[str, int | None]], strength: float
     ) -> NamedEdit:
-        # The vector depends on what a mean difference that is fitted there depends on.
-        cells = [Candidate(p.site, p.layer, name, MeanDifference()) for p in places]
-        return kept(
+        # A mean difference that is fitted there depends on the same as the vector.
+        cells = [Candidate(site, layer, name, MeanDifference()) for site, layer in places]
+        return kept_edit(
             fits,
             name,
-            [[fits.basis(cell) for cell in cells], strength],
+            [[*map(fits.basis, cells)], strength],
             lambda: Edit(tuple(_placement(fits, cell, strength) for cell in cells)),
             baseline_kind=STEERING,
             variant=f"strength {strength:g}".replace("-", "−"),
@@ -252,14 +238,12 @@ def _placement(fits: FitCache, cell: Candidate, strength: float) -> Placement:
 class Augmentation(Baseline):
     """Fine-tuning on counterfactually augmented text.
 
-    Texts about a person are repeated with people of every group, and the model is fine-tuned on all
-    of them (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al. 2019, arXiv 1906.04571). A low-rank
-    update of the shape, steps and texts per step of `eraser=distilled` at its defaults,
-    trained on the log-likelihood of texts that the model wrote, with people of both groups.
+    Texts are repeated with people of every group (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al.
+    2019, arXiv 1906.04571). A low-rank update with the defaults of `eraser=distilled` is trained on
+    the log-likelihood of texts that the model wrote.
     """
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse fitting prompts that mention people of fewer than two groups."""
         if len(people_of(task)) < 2:
             raise UserError(
                 "baseline.augmentation exchanges people in texts, and the fitting prompts mention "
@@ -267,14 +251,13 @@ class Augmentation(Baseline):
             )
 
     def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
-        """One update, trained by the run's seed."""
-        model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
+        model, task = fits.model, fits.task
+        settings = Distilled(random_state=fits.plan.seed)
         of_task = [task.fingerprint, task.groups, task.weighed]
-        basis = [model.fingerprint, model.adds_bos, *of_task, settings.get_params()]
-        edit = kept(
+        edit = kept_edit(
             fits,
             name,
-            basis,
+            [model.fingerprint, model.adds_bos, *of_task, settings.get_params()],
             lambda: Edit((), update=augmented(model, task, settings)),
             baseline_kind="augmentation",
         )
@@ -282,9 +265,9 @@ class Augmentation(Baseline):
 
 
 def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankUpdate:
-    """Train an update on the model's own texts about people of either group."""
+    """Train an update on the model's own texts about people of the groups."""
     seed, steps = settings.random_state, settings.steps
-    own = written(model, task, settings.contexts, seed)
+    contexts = written(model, task, settings.contexts, seed)
     student = Student(model, settings)
     rate = settings.rate(model.d_model)
     adam = torch.optim.Adam(student.parameters.values(), lr=rate)
@@ -292,12 +275,12 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
         rng = generator(seed, "augmentation", step)
         drawn = []
         for _ in range(TEMPLATE_CONTEXTS + MODEL_CONTEXTS):
-            portion = own.portion_to_erase(model, rng)
+            portion = contexts.portion_to_erase(model, rng)
             if portion is not None and portion.reads > 1:
                 drawn.append(some_rows(portion, few_rows(portion, rng)))
         with stepping(adam, rate * pace(step, steps)):
-            for some in student.passes(student.unedited(drawn)):
-                losses = [negative_log_likelihood(given.portion, after) for given, after in some]
+            for outputs in student.passes(student.unedited(drawn)):
+                losses = [negative_log_likelihood(before.portion, now) for before, now in outputs]
                 torch.autograd.backward(
                     torch.stack(losses).sum() / (TEMPLATE_CONTEXTS + MODEL_CONTEXTS)
                 )
@@ -307,12 +290,12 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
 def negative_log_likelihood(
     portion: Portion, log_probs: Float[Tensor, "read vocab"]
 ) -> Float[Tensor, ""]:
-    """Of the tokens after the person, nats per token."""
+    """The mean over the tokens after the person, nats."""
     row, column = portion.at
-    own = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
+    before = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
     at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))
-    following = portion.ids[tuple(at)].to(own.device)
-    return -own.gather(2, following[..., None]).mean()
+    following = portion.ids[tuple(at)].to(before.device)
+    return -before.gather(2, following[..., None]).mean()
 
 
 BASELINES: Registry[type[Baseline]] = Registry(

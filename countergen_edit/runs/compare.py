@@ -1,10 +1,9 @@
-"""Differences of two runs, paired on shared prompts or items and resampled alike."""
+"""Differences of two runs, paired and resampled on shared prompts or items."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +12,13 @@ from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.benchmarks import COUNTED, difference_rows, read_counts
-from countergen_edit.metrics.items import item_scores as scores_of_items
-from countergen_edit.metrics.items import logged_changes, logged_scores
+from countergen_edit.metrics.items import item_scores, logged_changes
 from countergen_edit.metrics.r.formula import resampled_means
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE, Results
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED, Row, with_holm
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
-from countergen_edit.metrics.statistics import adjusted, estimate
+from countergen_edit.metrics.statistics import estimate
 from countergen_edit.runs.folder import finished_rows, read_records
 from countergen_edit.runs.logs import Log
 
@@ -31,7 +29,7 @@ Runs = Mapping[str, Path]
 
 
 class Under(NamedTuple):
-    """What a run measured under one edit; the unedited model has no record."""
+    """The measurements of a run under one edit, without a record of the unedited model."""
 
     run: str
     edit: str
@@ -44,11 +42,11 @@ ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
     lambda record: record and record.eraser,
     lambda record: record is None,
 )
-"""What edits of two runs share that go together: the recipe, the eraser, that they are edits."""
+"""Keys by which edits of two runs are paired: recipe, eraser, whether it is an edit."""
 
 
 def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
-    """Every later run against the first: what they select, then all that goes together.
+    """Every later run against the first: the selected edits, then all that are alike.
 
     Those are the unedited models, which runs without edits select too, and the only edits of a
     recipe, else of an eraser, else of the runs, controls left out.
@@ -56,44 +54,41 @@ def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
     sides, picked = [], []
     for name, path in runs.items():
         records = read_records(path)
-        every = [Under(name, edit, records.get(edit), m) for edit, m in read_edits(path).items()]
-        sides.append([one for one in every if not (one.record and one.record.baseline)])
+        edits = [Under(name, edit, records.get(edit), m) for edit, m in read_edits(path).items()]
+        sides.append([edit for edit in edits if not (edit.record and edit.record.baseline)])
         parts = Results(finished_rows(path), records).by_task().values()
-        wanted = {edit.id if (edit := selected(part)) else UNEDITED for part in parts}
-        picked.append([one for one in sides[-1] if one.edit in wanted])
-    for second, its in zip(sides[1:], picked[1:], strict=True):
-        found = {(one.edit, two.edit): (one, two) for one in picked[0] for two in its}
+        ids = {record.id if (record := selected(part)) else UNEDITED for part in parts}
+        picked.append([edit for edit in sides[-1] if edit.edit in ids])
+    for second, picked_second in zip(sides[1:], picked[1:], strict=True):
+        pairs = {(one.edit, two.edit): (one, two) for one in picked[0] for two in picked_second}
         for one in sides[0]:
-            for shared in ALIKE:
-                own, others = (
-                    [each for each in side if shared(each.record) == shared(one.record)]
-                    for side in (sides[0], second)
-                )
-                if len(own) == len(others) == 1:
-                    found.setdefault((one.edit, others[0].edit), (one, others[0]))
+            for key in ALIKE:
+                alike = [e for e in (*sides[0], *second) if key(e.record) == key(one.record)]
+                if len(alike) == 2 and alike[1].run != one.run:
+                    pairs.setdefault((one.edit, alike[1].edit), (one, alike[1]))
                     break
-        yield from found.values()
+        yield from pairs.values()
 
 
 def _sides(first: Under, second: Under) -> dict[str, str]:
-    one, two = (UNEDITED if side.record is None else side.record.label for side in (first, second))
+    one, two = (UNEDITED if u.record is None else u.record.label for u in (first, second))
     return {"run": second.run, "against_run": first.run, "edit": two, "against_edit": one}
 
 
 def _scored(run: Path) -> Mapping[str, Any]:
-    """Edit → (set, axis) → what identifies a sample → its scored line."""
+    """Edit → (set, axis) → template, outputs and texts → scored line of a sample."""
     by_edit: Any = defaultdict(lambda: defaultdict(dict))
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
     for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
         for line in read(path):
             texts = tuple(map(tuple, line["texts"]))
-            key = line["template"], tuple(line["outputs"]), texts
-            by_edit[line["edit"]][line["dataset"], line["axis"]][key] = line
+            sample = line["template"], tuple(line["outputs"]), texts
+            by_edit[line["edit"]][line["dataset"], line["axis"]][sample] = line
     return dict(by_edit)
 
 
 def paired(runs: Runs, seed: int) -> list[Row]:
-    """Both figures of R in every later run minus the first, over the samples both have."""
+    """Both figures of R in every later run minus the first, on shared samples."""
     return [row for pair in _pairs(runs, _scored) for row in _differences(*pair, seed)]
 
 
@@ -115,58 +110,58 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
             continue
         pair = [scores_of([side[key] for key in shared]) for side in (before, after)]
         effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
-        effect = effects[1] - effects[0]
         means = [resampled_means(scores, seed)[1] for scores in pair]
         estimates = (
-            interval(effect),
+            interval(effects[1] - effects[0]),
             estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
         )
         samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
         for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
             detail = {"of": title, **_sides(first, second), **samples}
-            about = {"edit": second.edit, "split": "test", "n": len(pair[0].output)}
-            data = pair[0].data
-            rows.append(Row.of(metric, difference, data, **about, seed=seed, detail=detail))
+            columns = {"edit": second.edit, "split": "test", "n": len(pair[0].output), "seed": seed}
+            rows.append(Row.of(metric, difference, pair[0].data, detail=detail, **columns))
     return rows
-
-
-def rows_of_log(log: Log, seed: int) -> list[Row]:
-    """The mean of every task and metric of a log."""
-    return logged_scores(scores_of_items(log.items), seed)
 
 
 def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
     """Every later log against the first, item by item; P is Holm's over all rows.
 
-    Raises:
-        UserError: logs are of two tools or versions of a task, or share no scored item.
+    `UserError` if logs are of two tools or versions of a task, or share no scored item.
     """
     if len(logs) < 2:
         return []
-    (name, first), *others = logs.items()
-    before, rows = scores_of_items(first.items), list[Row]()
-    for other, second in others:
+    (name, first), *later = logs.items()
+    rows: list[Row] = []
+    before = item_scores(first.items)
+    for other, second in later:
         tools = [log.tool.partition(" ")[0] for log in (second, first)]
         if tools[0] != tools[1]:
             raise UserError(
                 f"{other} is a log of {tools[0]}, {name} one of {tools[1]}: no item is in both"
             )
         for task in first.versions.keys() & second.versions.keys():
-            _require_same(task, {name: first.versions[task], other: second.versions[task]})
+            facts = first.versions[task], second.versions[task]
+            for fact in {**facts[0], **facts[1]}:
+                was, now = (side.get(fact, "none") for side in facts)
+                if was != now:
+                    raise UserError(
+                        f"{task} is not the same in both: {fact} {was} in {name}, {now} in {other};"
+                        " evaluate both alike"
+                    )
         sides = _sides(Under(name, UNEDITED, None, {}), Under(other, UNEDITED, None, {}))
-        own = logged_changes(before, scores_of_items(second.items), seed, sides)
-        if not own:
+        changes = logged_changes(before, item_scores(second.items), seed, sides)
+        if not changes:
             raise UserError(
                 f"{other} and {name} have no item in common: the tasks are "
                 f"{', '.join(second.versions)} and {', '.join(first.versions)}"
             )
-        asked = first.prompts.keys() & second.prompts
-        odd = [key[0] for key in asked if first.prompts[key] != second.prompts[key]]
-        rows += [
-            replace(row, detail={**row.detail, "other_prompts": odd.count(row.dataset)})
-            for row in own
-        ]
-    return _corrected(rows)
+        shared = first.prompts.keys() & second.prompts
+        unequal = [key[0] for key in shared if first.prompts[key] != second.prompts[key]]
+        for row in changes:
+            row.detail["other_prompts"] = unequal.count(row.dataset)
+        rows += changes
+    with_holm([row for row in rows if row.detail["p"] is not None])
+    return rows
 
 
 def _counted(run: Path) -> Mapping[str, Any]:
@@ -185,26 +180,5 @@ def paired_figures(runs: Runs, seed: int) -> list[Row]:
         for name in [name for name in one.measured if name in two.measured]:
             counts = one.measured[name], two.measured[name]
             rows += difference_rows(name, *counts, seed, _sides(one, two), two.edit)
-    return _corrected(rows)
-
-
-def _corrected(rows: Sequence[Row]) -> list[Row]:
-    """The rows with P over all of them."""
-    tested = [i for i, row in enumerate(rows) if row.detail["p"] is not None]
-    corrected = adjusted([rows[i].detail["p"] for i in tested]).tolist()
-    every = dict(zip(tested, corrected, strict=True))
-    return [
-        replace(row, detail={**row.detail, "p_adjusted": every[i]}) if i in every else row
-        for i, row in enumerate(rows)
-    ]
-
-
-def _require_same(task: str, versions: Mapping[str, Mapping[str, str]]) -> None:
-    (first, own), (second, other) = versions.items()
-    for fact in dict.fromkeys([*own, *other]):
-        was, now = own.get(fact, "none"), other.get(fact, "none")
-        if was != now:
-            raise UserError(
-                f"{task} is not the same in both: {fact} {was} in {first}, {now} in {second}; "
-                "evaluate both alike"
-            )
+    with_holm([row for row in rows if row.detail["p"] is not None])
+    return rows

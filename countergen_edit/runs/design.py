@@ -1,4 +1,4 @@
-"""Designs from a pilot: numbers of cells and people for intervals of a given width at least cost.
+"""Designs from a pilot: cells and people for intervals of a given width at least cost.
 
 The pilot scores validation prompts of each family of the test sets. Its variance components
 (`Components`) foresee the interval of any design; the test sets are then drawn anew.
@@ -27,51 +27,55 @@ _MOST_PEOPLE = 800
 PRECISION = 0.2
 """Default half-width, as a share of the effect."""
 _SMALL = 0.5
-"""Nats of half-width per unit of precision that will do for small effects."""
+"""Nats of half-width per unit of precision that do for small effects."""
 MOST_CONTENTS = 10_000
 _NEAR = 1.1
-"""Half-width, in units of the narrowest, of a design that will do where none reaches the target."""
+"""Half-width, in units of the narrowest, that does where no design reaches the target."""
 _POWER = 4
-"""Of half-widths in units of their targets: large, so that the widest count most."""
+"""Of half-widths in units of their targets: the widest count most."""
 _MARGIN = 0.85
-"""Expected half-width in units of the target: a pilot often takes an effect for too large."""
+"""Expected half-width in units of the target: pilots often overestimate an effect."""
 
 
 def designed(
-    model: LanguageModel, task: Task, precision: float | None = PRECISION, passes: int | None = None
+    model: LanguageModel,
+    task: Task,
+    precision: float | None = PRECISION,
+    passes: int | None = None,
 ) -> Task:
     """The task with its test sets drawn by a pilot; sets that cannot be drawn stay as they are.
 
-    `precision` is the half-width of the 95 % interval of each group effect, as a share of the
-    effect; for small effects, half of it in nats (0.2: 20 % or 0.1 nats). `passes` is the most
-    prompts of all test sets together; all are spent, first on the sets that are farthest from
-    `precision`. `UserError` if no design has that precision or number of passes.
+    `precision` is the half-width of the 95 % interval of each group effect: a share of it, or half
+    of that in nats for small effects. `passes` is the most prompts of all test sets together, spent
+    first on the sets farthest from `precision`. `UserError` if no design has either.
     """
     if precision is not None and not 0 < precision <= 1:
         raise UserError(f"precision={precision}: a share of the effect, such as {PRECISION}")
-    own = {data.name: task.drawable[data.name] for data in task.test if data.name in task.drawable}
-    if not own or (precision is None and passes is None):
+    names = [data.name for data in task.test if data.name in task.drawable]
+    if not names or (precision is None and passes is None):
         return task
     groups = len(task.groups)
-    pools = {name: one.sizes("test", DESIGN_PEOPLE[-1]) for name, one in own.items()}
+    pools = {name: task.drawable[name].sizes("test", DESIGN_PEOPLE[-1]) for name in names}
     sizes = {name: _sizes(pool) for name, pool in pools.items()}
-    if small := [name for name in own if not sizes[name]]:
+    if small := [name for name in names if not sizes[name]]:
         raise UserError(
             f"no design for {small[0]}: it has {math.prod(pools[small[0]][:2])} templates with a "
             f"content, and the smallest takes {DESIGN_CELLS[0]}; give it templates and people"
         )
-    least = groups * sum(min(map(math.prod, every)) for every in sizes.values())
+    least = groups * sum(min(map(math.prod, of_set)) for of_set in sizes.values())
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
-    pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
-    scores = {name: score(model, data, f"Pilot of {name}") for name, data in pilots.items()}
-    found = pooled(
-        {name: Components.of(GroupEffect(of_set.pairs[0])) for name, of_set in scores.items()}
-    )
+    texts: dict[str, int] = {}
+    variances: dict[str, Components] = {}
+    for name in names:
+        pilot = task.drawable[name].draw("validation", PILOT_CELLS, PILOT_PEOPLE)
+        scores = score(model, pilot, f"Pilot of {name}")
+        variances[name] = Components.of(GroupEffect(scores.pairs[0]))
+        texts[name] = len(pilot.texts)
     options = {}
-    for name, (templates, contents, people) in pools.items():
-        components, texts = found[name], len(pilots[name].texts)
-        target = max((precision or 0.0) * components.squared**0.5, _SMALL * (precision or 0.0))
+    for name, components in pooled(variances).items():
+        templates, contents, _ = pools[name]
+        target = (precision or 0.0) * max(components.squared**0.5, _SMALL)
         needed = _contents_needed(components, pools[name], target)
         options[name] = [
             SetDesign(
@@ -81,7 +85,7 @@ def designed(
                 contents=min(cells, contents),
                 people=people,
                 passes=groups * cells * people,
-                pilot=texts,
+                pilot=texts[name],
                 half_width=components.half_width(cells, templates, contents, people),
                 target=target,
                 contents_needed=needed,
@@ -107,32 +111,34 @@ def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
 
 
 def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """Numbers of cells, and of people in each, that a set can have."""
+    """Possible numbers of cells of a set, and of people in each."""
     templates, contents, most = pool
+    counts = sorted({min(count, most) for count in DESIGN_PEOPLE})
     return [
         (cells, people)
-        for cells, people in product(
-            DESIGN_CELLS, sorted({min(count, most) for count in DESIGN_PEOPLE})
-        )
+        for cells, people in product(DESIGN_CELLS, counts)
         if cells <= templates * contents and cells * people <= _MOST_PEOPLE
     ]
 
 
 def _cheapest(options: list[SetDesign]) -> SetDesign:
-    """The least passes that reach the target; near the narrowest where none does."""
+    """The fewest passes that reach the target, or are near the narrowest where none does."""
     best = min(design.half_width for design in options)
-    wanted = max(_MARGIN * options[0].target, _NEAR * best)
-    return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
+    most = max(_MARGIN * options[0].target, _NEAR * best)
+    return min((d for d in options if d.half_width <= most), key=lambda d: d.passes)
 
 
-def _contents_needed(own: Components, pool: tuple[int, int, int], target: float) -> int | None:
-    """Number of contents that reaches the target; None where those on record do."""
+def _contents_needed(
+    components: Components, pool: tuple[int, int, int], target: float
+) -> int | None:
+    """Number of contents that reaches the target; None where the present one does."""
     templates, contents, people = pool
     most = max(cells for cells in DESIGN_CELLS if cells <= templates * contents)
-    if own.half_width(most, templates, contents, people) <= target:
+    if components.half_width(most, templates, contents, people) <= target:
         return None
     for count in range(contents, MOST_CONTENTS, max(1, contents // 8)):
-        if own.half_width(max(most, count), max(templates, count), count, people) <= target:
+        cells = max(most, count)
+        if components.half_width(cells, max(templates, count), count, people) <= target:
             return count
     return MOST_CONTENTS
 
@@ -143,7 +149,7 @@ def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[s
     Each step lowers the sum over sets of (half-width / target)⁴ most per pass, in nats without
     targets. `passes` are enough for the smallest designs.
     """
-    chosen = {name: min(every, key=lambda d: d.passes) for name, every in options.items()}
+    chosen = {name: min(designs, key=lambda d: d.passes) for name, designs in options.items()}
     left = passes - sum(design.passes for design in chosen.values())
 
     def loss(design: SetDesign) -> float:
@@ -155,8 +161,8 @@ def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[s
 
     while steps := [
         design
-        for name, every in options.items()
-        for design in every
+        for name, designs in options.items()
+        for design in designs
         if design.half_width < chosen[name].half_width
         and design.passes - chosen[name].passes <= left
     ]:

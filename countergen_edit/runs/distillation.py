@@ -14,7 +14,7 @@ follows its held-out value by exponentiated gradient ascent on the dual (Arrow, 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -59,38 +59,44 @@ from countergen_edit.runs.portions import (
 from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
 
 _WEIGHTS = {"bias": 20.0, "people": 3.0}
-"""Weights of the share of the group difference and of the divergence from each person's target: the
-constraints hold what must stay."""
+"""Weights of the share of the group difference and of the divergence from people's targets."""
 POOL = 60
-"""Steps whose texts are drawn; later steps go through the same, in another order."""
+"""Steps whose texts are drawn; later steps take the same in another order."""
 LOOKED_AT = 7
-"""Of so many portions one is read for the plausible tokens, so that each kind is."""
+"""One in so many portions, of each kind, is read for the plausible tokens."""
 VOCABULARY = 8192
-"""Plausible tokens, among which the loss and the constraints are computed."""
-HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
+"""Plausible tokens, over which the loss and the constraints are computed."""
+HELD_OUT_PEOPLE = 8
+HELD_OUT_KEPT = 3
+HELD_OUT_PORTIONS = 24
+HELD_OUT_TEXTS = 6
 DRAWN_CELLS = 240
-"""Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
+"""Templates with contents of a redrawn fitting set; erasers take a tenth."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
-TEMPLATE_CONTEXTS, MODEL_CONTEXTS = 2, 4
+TEMPLATE_CONTEXTS = 2
+MODEL_CONTEXTS = 4
 """Contexts to erase in a step: from templates, and the model's own."""
-RISE, FALL = 1.5, 0.5
-"""Largest changes of the logarithm of a multiplier per evaluation."""
-FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
+RISE = 1.5
+FALL = 0.5
+"""Largest changes of a multiplier's logarithm per evaluation."""
+FIRST_MULTIPLIER = 1.0
+LEAST_MULTIPLIER = 0.3
+LARGEST_MULTIPLIER = 20.0
 FACTOR = 1.2
-"""By which a trained update is scaled, again and again, while that is better."""
+"""By which a trained update is scaled repeatedly, while that is better."""
 SMALLEST = 0.1
-"""Least share of a trained update: less removes next to nothing, however often it is scaled."""
+"""Least share of a trained update: less removes next to nothing."""
 ACTIVATIONS = 36
-"""Numbers that a block keeps for gradients, per token and feature of the residual stream."""
+"""Numbers kept for gradients in a block, per token and feature of the stream."""
 ADVICE = "eraser.distilled.first_layer=0.6 takes less"
 LIMIT_SHARE = 0.75
-"""Of a budget that a limit is: training aims below what is accepted."""
+"""A limit as a share of the budget: training aims below it."""
 STATE = "state.pt"
 
 
 def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
-    """Largest changes on held-out texts, a share of the budgets of costs by the rows they count.
+    """Largest changes on held-out texts, as shares of the budgets of costs by their rows.
 
     `agreement`: fall of the share of the form that agrees, among the forms, for each group;
     `legitimate`: mean |change| of the shares of outputs where the groups differ legitimately;
@@ -107,11 +113,9 @@ def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
 
 
 class Distillation:
-    """The training of an update on one task, resumed from `folder` where that holds a part of it.
+    """The training of an update on one task, resumed from `folder` if that holds a part.
 
-    Attributes:
-        own: contexts that the model wrote.
-        curve: terms of held-out texts and multipliers at each evaluation.
+    `curve` has the terms of held-out texts and the multipliers at each evaluation.
     """
 
     def __init__(
@@ -123,22 +127,27 @@ class Distillation:
         folder: Path,
         layers: Sequence[int] | None = None,
     ) -> None:
+        self.model = model
+        self.task = task
+        self.settings = settings
+        self.limits = limits
         self.layers = layers
-        self.model, self.task, self.settings, self.limits = model, task, settings, limits
-        self._folder, self.seed = folder, settings.random_state
+        self._folder = folder
+        self.seed = settings.random_state
         self.rate = settings.rate(model.d_model)
         self._telling = telling_tokens(model, task)
         self.multipliers = dict.fromkeys(limits, FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
 
     @cached_property
-    def own(self) -> OwnContexts:
+    def contexts(self) -> OwnContexts:
+        """The contexts that the model wrote."""
         task = replace(self.task, fit=tuple(larger(self.task)))
         return written(self.model, task, self.settings.contexts, self.seed)
 
     @cached_property
     def _portions(self) -> tuple[list[list[Context]], list[list[Portion]]]:
-        """Contexts to erase; portions to keep and of neutral text; by set."""
+        """Contexts to erase, and portions to keep and of neutral text, by set."""
         model, task = self.model, self.task
         return (
             [to_erase(model, data) for data in larger(task)],
@@ -151,27 +160,25 @@ class Distillation:
     @cached_property
     def _held_out(self) -> list[Portion]:
         model, task = self.model, self.task
-        every = [
-            context
-            for data in task.validation
-            for context in to_erase(model, round_robin(data, HELD_OUT_PEOPLE))
-        ]
+        sets = [round_robin(data, HELD_OUT_PEOPLE) for data in task.validation]
+        contexts = [context for data in sets for context in to_erase(model, data)]
         rng = generator(self.seed, "distilled", "held out")
-        most = min(HELD_OUT_PORTIONS, len(every))
-        some = sorted(rng.choice(len(every), most, False, odds(every))) if every else []
+        most = min(HELD_OUT_PORTIONS, len(contexts))
+        drawn = sorted(rng.choice(len(contexts), most, False, odds(contexts))) if contexts else []
         kept = [task.agreement.get("validation")]
         kept += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
         keep = [p for data in kept if data for p in self._to_keep(data, HELD_OUT_KEPT)]
-        return [*(every[i].portion(model) for i in some), *keep, *running(model, texts)]
+        return [*(contexts[i].portion(model) for i in drawn), *keep, *running(model, texts)]
 
     def _to_keep(self, data: CounterfactualSet, people: int) -> list[Portion]:
         rng = generator(self.seed, "distilled", "kept", data.name)
         return to_keep(self.model, round_robin(data, people), rng)
 
     def run(self) -> LowRankUpdate:
-        """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
-        settings, steps = self.settings, self.settings.steps
+        """Train, then scale: the least held-out bias within or nearest to the budgets."""
+        settings = self.settings
+        steps = settings.steps
         student = Student(self.model, settings, self.layers)
         self.prepare(student)
         adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
@@ -195,18 +202,19 @@ class Distillation:
         return update
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
-        """The curve and the summary of the model's own contexts of a finished training."""
+        """The curve and the summary of contexts of a finished training."""
         state = torch.load(self._folder / STATE, weights_only=True)
         return state["curve"], state["own"]
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
-        """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
+        """The order of evaluations: the excess over the budgets, then bias."""
         over = (LIMIT_SHARE * terms[name] / limit - 1 for name, limit in self.limits.items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
-        """The update of the best look, scaled up or down to what the budgets allow."""
-        zero, unscaled = dict.fromkeys(self.multipliers, 0.0), best
+        """The best update, scaled up or down within the budgets."""
+        zero = dict.fromkeys(self.multipliers, 0.0)
+        unscaled = best
         for factor in (FACTOR, 1 / FACTOR):
             scale = factor if best is unscaled else 0.0  # the way back is known
             while scale > SMALLEST:
@@ -258,7 +266,7 @@ class Distillation:
             "adam": adam.state_dict(),
             "multipliers": self.multipliers,
             "curve": self.curve,
-            "own": self.own.summary,
+            "own": self.contexts.summary,
             "best": (over, bias, factors),
             "step": step,
         }
@@ -266,54 +274,51 @@ class Distillation:
             torch.save(state, folder / STATE)
 
     def prepare(self, student: Student) -> None:
-        """Compute the unedited output of all texts, among the plausible tokens.
-
-        The output, and the states below the update, serve every step and evaluation.
-        """
+        """Compute the unedited output of all texts, once, among the plausible tokens."""
         return_memory()
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
-        every = [portion for step in steps for portion in step]
-        student.restrict(self._plausible(student, every))
+        student.restrict(self._plausible(student, [*chain.from_iterable(steps)]))
         announce_memory("Training", self._gibibytes(student, steps), ADVICE)
         self._kept = student.numbers(self._telling)
-        self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
-        self.looks = self._given(student, dict.fromkeys(self._held_out))
+        self.pool = [self._unedited(student, step) for step in track(steps, "Unedited model")]
+        self.looks = self._unedited(student, dict.fromkeys(self._held_out))
         return_memory()
 
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
-        """About how many GiB the unedited output and the activations of a pass take."""
-        width, above = self.model.d_model, self.model.n_layers - student.first
+        """Memory of the unedited output and the activations of a pass, GiB."""
+        width = self.model.d_model
+        above = self.model.n_layers - student.first
         size = 4.0 * ACTIVATIONS * PASS * width * above
-        for portion, rows in (item for step in steps for item in step.items()):
+        for portion, rows in chain.from_iterable(step.items() for step in steps):
             share = 1 if rows is None else len(rows) / len(portion.ids)
             size += share * len(portion.at[0]) * 2 * student.vocab_size
             size += share * portion.ids.numel() * 4 * width * bool(student.first)
         return size / 2**30
 
     def _plausible(self, student: Student, portions: Sequence[Portion]) -> Int[Tensor, " token"]:
-        """The outputs of portions, words that tell the group, and the likeliest other tokens."""
+        """Outputs of portions, words that tell the group, and the likeliest other tokens."""
         p = torch.zeros(student.vocab_size)
         if len(p) > VOCABULARY:
             for portion in track(portions[::LOOKED_AT], "Plausible tokens"):
                 [given] = student.unedited([portion])
                 p += given.log_probs.exp().mean(0).cpu()
-        named = [self._telling]
+        parts = [self._telling]
         for portion in [*portions, *self._held_out]:
-            named += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
-        wanted = torch.tensor(sorted({*torch.cat(named).tolist()}))
-        p[wanted] = 1.0 + len(portions)
-        return p.topk(min(max(VOCABULARY, len(wanted)), len(p))).indices.sort().values
+            parts += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
+        required = torch.tensor(sorted({*torch.cat(parts).tolist()}))
+        p[required] = 1.0 + len(portions)
+        return p.topk(min(max(VOCABULARY, len(required)), len(p))).indices.sort().values
 
     def _number(self, step: int) -> int:
-        """The number of the texts of a step in the pool, which every round shuffles."""
+        """The index of a step's texts in the pool, which every round shuffles."""
         turn, number = divmod(step, len(self.pool))
         rng = generator(self.seed, "distilled", "round", turn)
         return int(rng.permutation(len(self.pool))[number])
 
     def held_out(self, student: Student) -> dict[str, float]:
         """The terms on validation people, templates and texts."""
-        sums: dict[str, list[float]] = {}
-        falls: dict[int, list[float]] = {}
+        sums = defaultdict[str, list[float]](list)
+        falls = defaultdict[int, list[float]](list)
         with torch.no_grad():
             for given, after in chain.from_iterable(student.passes(self.looks)):
                 portion = given.portion
@@ -323,32 +328,33 @@ class Distillation:
                 if portion.side is not None:
                     change = share_changes(portion, given.log_probs, after)[:, 0].tolist()
                     for side, value in zip(portion.side.tolist(), change, strict=True):
-                        falls.setdefault(side, []).append(-value)
+                        falls[side].append(-value)
                 for name, value in terms.items():
-                    sums.setdefault(name, []).append(float(value))
+                    sums[name].append(float(value))
         means = {name: float(np.mean(values)) for name, values in sums.items()}
         if falls:  # the budget holds for each group
             means["agreement"] = float(max(np.mean(values) for values in falls.values()))
         return means
 
-    def _given(
+    def _unedited(
         self, student: Student, portions: Mapping[Portion, Int[Tensor, " row"] | None]
     ) -> list[Unedited]:
-        """Portions with their unedited output, in half the memory; of some, a few rows."""
-        found = list[Unedited]()
-        for given, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
-            if given.portion.kind == "erase":
-                given = with_difference(given, self._kept)
-            found.append((given if rows is None else given.some(rows)).cast(torch.float16))
-        return found
+        """Portions, or their rows, with the unedited output, in half the memory."""
+        unedited = list[Unedited]()
+        for before, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
+            if before.portion.kind == "erase":
+                before = with_difference(before, self._kept)
+            before = before if rows is None else before.of_rows(rows)
+            unedited.append(before.cast(torch.float16))
+        return unedited
 
     def backward(self, student: Student, drawn: Sequence[Unedited]) -> None:
-        """Accumulate the gradient of the Lagrangian on the portions of a step."""
+        """Accumulate the gradient of the Lagrangian on a step's portions."""
         counts = Counter(name for given in drawn for name in given.portion.terms)
-        for some in student.passes(drawn):
+        for outputs in student.passes(drawn):
             losses = [
                 self._weight(name) / counts[name] * value
-                for given, after in some
+                for given, after in outputs
                 for name, value in self._terms(given, after).items()
             ]
             torch.autograd.backward(torch.stack(losses).sum())
@@ -367,33 +373,33 @@ class Distillation:
         return _WEIGHTS[term]
 
     def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
-        """The portions of a step, by seed and step, with the rows that it takes; None takes all."""
+        """The portions of a step by seed and step, each with its rows; None takes all."""
         rng = generator(self.seed, "distilled", step)
-        erase, others = self._portions
-        found: dict[Portion, Int[Tensor, " row"] | None] = {}
+        erase, keep = self._portions
+        rows: dict[Portion, Int[Tensor, " row"] | None] = {}
         families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATE_CONTEXTS) if erase]
         for contexts in families:
             context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
             portion = context.portion(self.model)
-            found[portion] = few_rows(portion, rng)
-        for own in others:
-            found[own[int(rng.choice(len(own), p=odds(own)))]] = None
+            rows[portion] = few_rows(portion, rng)
+        for portions in keep:
+            rows[portions[int(rng.choice(len(portions), p=odds(portions)))]] = None
         for _ in range(MODEL_CONTEXTS):
-            if one := self.own.portion_to_erase(self.model, rng):
-                found[one] = few_rows(one, rng)
-        if one := self.own.portion_to_keep(self.model, rng):
-            found[one] = None
-        return found
+            if drawn := self.contexts.portion_to_erase(self.model, rng):
+                rows[drawn] = few_rows(drawn, rng)
+        if drawn := self.contexts.portion_to_keep(self.model, rng):
+            rows[drawn] = None
+        return rows
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
-        """The terms of the loss and of the constraints on one portion."""
+        """Terms of the loss and of the constraints on one portion."""
         portion, before = given.portion, given.log_probs
         if given.half is not None:
             return erasing_terms(given, after)
         if portion.kind == "keep":
             # Other words after such a context may lose the group's part of their probability.
-            own = (coarse(log_probs, self._kept) for log_probs in (before, after))
-            terms = {"keep": mean_divergence(*own)}
+            p, q = (coarse(log_probs, self._kept) for log_probs in (before, after))
+            terms = {"keep": mean_divergence(p, q)}
             if portion.choices is not None:
                 change = share_changes(portion, before, after)
                 if portion.side is None:
@@ -405,10 +411,7 @@ class Distillation:
 
 
 def larger(task: Task) -> list[CounterfactualSet]:
-    """The fitting sets, with more templates and contents where they can be drawn anew.
-
-    A quick try (`Task.limit`) takes them as they are.
-    """
+    """The fitting sets, drawn anew with more templates and contents, but for a quick try."""
     return [
         task.drawable[data.name].draw("fit", DRAWN_CELLS, data.widest)
         if data.name in task.drawable and task.limit is None
@@ -418,6 +421,6 @@ def larger(task: Task) -> list[CounterfactualSet]:
 
 
 def odds(portions: Sequence[Context | Portion]) -> Float[np.ndarray, " portion"]:
-    """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
+    """Probabilities in proportion to outputs, over which the group effect is a mean."""
     outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
     return np.asarray(outputs / outputs.sum())

@@ -1,4 +1,4 @@
-"""Names of the files of a run; no model library is imported for them."""
+"""Names of the files of a run, without an import of a model library."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from pathlib import Path
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
 
-CONFIG, MANIFEST, RESULTS, PROGRESS = (
-    "config.yaml",
-    "manifest.json",
-    "results.jsonl",
-    "progress.jsonl",
-)
+CONFIG = "config.yaml"
+MANIFEST = "manifest.json"
+RESULTS = "results.jsonl"
+PROGRESS = "progress.jsonl"
 ORIGINAL = "original"
-"""Folder of the run of the model that an audited checkpoint was made of."""
+"""Folder of the run of an audited checkpoint's original model."""
 EDITS = "edits"
 """Folder of the edits, each under its id."""
 DISTILLATION = "distillation"
-"""Folder of the states of distillations, each under the id of its edit."""
+"""Folder of states of distillations, each under the id of its edit."""
 SCORES_FOLDER = "scores"
 """Folder of the scores of the unedited model."""
 RATINGS = "ratings.jsonl"

@@ -1,10 +1,11 @@
-"""The fitting data of erasers: activations of prompts, each with its group, name and pair."""
+"""Fitting data of erasers: activations of prompts with their groups, names and pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -26,28 +27,26 @@ Positions = Literal["outputs", "last", "onward"]
 where a bias is expressed; `last`: the last token of the prompt; `onward`: every token from the
 first that shows the group, since the tokens before it are the same for all groups."""
 BEGINNINGS = 8
-"""Most beginnings of outputs after a prompt that become rows: those of one prompt are alike, and
-tokenizers of few pieces have many."""
+"""Most beginnings of outputs after a prompt that become rows: small vocabularies have many."""
 SINK_SHARE = 0.999
-"""Share of the squared norm of sinks, each scaled to norm 1, that lies in the directions which an
-edit everywhere does not read: 7 of 576 in SmolLM2, where it halves the perplexity that edits of
-rank 1 cost (median of 13)."""
+"""Share of the squared norm of sinks, each scaled to norm 1, in the directions which an edit
+everywhere does not read: 7 of 576 in SmolLM2, which halve its perplexity cost (median of 13)."""
 SINK_TEXTS = 8
-"""Of prompts, and of neutral texts, in which the directions of sinks are read."""
+"""Prompts, and neutral texts, in which directions of sinks are read."""
 NEAR_SINKS = 0.1
-"""Least singular value of R L after the directions of sinks are taken out of R."""
+"""Least singular value of R L without the directions of sinks in R."""
 
 
 @dataclass(frozen=True)
 class FitData:
-    """Rows of activations at a site and, for each row, its group, name, context and pair."""
+    """Rows of activations at a site with their groups, names, contexts and pairs."""
 
     site: str
     values: Float[np.ndarray, "layer row d"]
     layers: tuple[int | None, ...]
     group: np.ndarray
     name: np.ndarray
-    """The name in the prompt; without one an id of its pair, which folds must not split."""
+    """The name in the prompt, else an id of its pair, which folds must not split."""
     context: np.ndarray
     """The template, with the beginning of the output."""
     pair: np.ndarray
@@ -59,9 +58,9 @@ class FitData:
     background: Float[np.ndarray, "layer other d"]
     """Every token of neutral text, by which some erasers weigh changes."""
     limits: tuple[float | None, ...]
-    """The norm above which a token of a layer is a sink; None without sinks to skip."""
+    """Norms above which tokens of a layer are sinks; None without sinks to skip."""
     sinks: Float[np.ndarray, "d sink"]
-    """Orthonormal directions of the sinks of all layers; none but everywhere."""
+    """Orthonormal directions of the sinks of all layers, at `everywhere` only."""
 
     def limit(self, layer: int | None) -> float | None:
         """The norm above which a token of a layer is a sink, if any."""
@@ -73,15 +72,15 @@ class FitData:
         An edit everywhere acts about the origin and can skip no token: with S the directions of
         sinks, its R is replaced by (R L) (R P L)⁻¹ R P, P = I - S Sᵀ, so that R S = 0.
 
-        Raises a `UserError` if that is near singular.
+        `UserError` if that is near singular.
         """
         if self.site != EVERYWHERE:
             return Placement(self.site, layer, change, self.limit(layer))
         if isinstance(change, AffineErasure):
-            change = self._beside_sinks(change.linear)
+            change = self._without_sinks(change.linear)
         return Placement(self.site, layer, change)
 
-    def _beside_sinks(self, erasure: AffineErasure) -> AffineErasure:
+    def _without_sinks(self, erasure: AffineErasure) -> AffineErasure:
         left, right = erasure.left, erasure.right
         if not self.sinks.size or not erasure.rank:
             return erasure
@@ -127,7 +126,7 @@ class FitData:
         return fit_eraser(eraser, self.at(layer)[rows], self.group[rows], **ids)
 
     def certify(self, fitted: BaseEraser, layer: int | None, random_state: int) -> Certificate:
-        """The certificate of a fitted eraser on the rows to erase; folds never share a name."""
+        """The certificate of a fitted eraser on rows to erase; folds never share a name."""
         rows, ids = self.used(fitted, layer)
         return certify(
             fitted,
@@ -153,13 +152,13 @@ class _Place:
     keep: bool
 
 
-def places_by_context(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[_Place]]:
-    """Context → its texts, for every token of an output that is predicted somewhere."""
-    contexts: dict[str, list[_Place]] = {}
+def texts_by_context(model: LanguageModel, data: CounterfactualSet) -> list[str]:
+    """The texts before every token of an output, context by context."""
+    contexts: dict[str, list[str]] = {}
     for sample in data.samples:
         for place in _places(model, data, sample, "outputs", keep=False):
-            contexts.setdefault(place.context, []).append(place)
-    return contexts
+            contexts.setdefault(place.context, []).append(place.text)
+    return [*dict.fromkeys(chain.from_iterable(contexts.values()))]
 
 
 def capture_sites(
@@ -177,10 +176,10 @@ def capture_sites(
     """The fit data of several sites from one pass."""
     places = [
         place
-        for sets, kept in ((erase, False), (keep, True))
+        for sets, is_kept in ((erase, False), (keep, True))
         for data in sets
         for sample in data.samples
-        for place in _places(model, data, sample, positions, kept)
+        for place in _places(model, data, sample, positions, is_kept)
     ]
     read = partial(capture, model, sites=sites, layers=layers, scratch=scratch)
     activations = read(
@@ -201,9 +200,10 @@ def capture_sites(
         limits = [sink_limit(of_layer) if skip_attention_sinks else None for of_layer in norms]
         sinks = np.zeros((activations.values[site].shape[-1], 0))
         if site == EVERYWHERE and skip_attention_sinks:
-            some = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)][: 2 * SINK_TEXTS]
-            whole = capture(model, some, sites=(site,), layers=layers, positions="all")
-            sinks = sink_directions(whole.values[site], limits)
+            texts = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)]
+            first = texts[: 2 * SINK_TEXTS]
+            tokens = capture(model, first, sites=(site,), layers=layers, positions="all")
+            sinks = sink_directions(tokens.values[site], limits)
         by_site[site] = FitData(
             site,
             activations.values[site],
@@ -230,22 +230,20 @@ def sink_directions(
     _, sizes, directions = np.linalg.svd(np.concatenate(units, dtype=float), full_matrices=False)
     energy = np.cumsum(sizes**2)
     count = np.searchsorted(energy, SINK_SHARE * energy[-1]) + 1 if energy.size else 0
-    found: Float[np.ndarray, "d sink"] = directions[:count].T
-    return found
+    return np.asarray(directions[:count].T)
 
 
 def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np.ndarray, " token"]:
     """The tokens whose norm is at most the limit."""
     if limit is None:
         return np.ones(len(values), dtype=bool)
-    small: Bool[np.ndarray, " token"] = np.linalg.norm(values, axis=1) <= limit
-    return small
+    return np.asarray(np.linalg.norm(values, axis=1) <= limit)
 
 
 def _require_difference(
     values: Float[np.ndarray, "layer row d"], of_row: Sequence[_Place], site: str, positions: str
 ) -> None:
-    """Refuse pairs of rows that are all equal, as the embeddings of a last token are."""
+    """Refuse pairs of rows that are all equal, such as embeddings of a last token."""
     first: dict[str, int] = {}
     for i, place in enumerate(of_row):
         j = first.setdefault(place.pair, i)
@@ -261,54 +259,49 @@ def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
 ) -> list[_Place]:
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
-    some = [""]
-    if positions == "outputs":
-        some = beginnings(sample, following(model, sample))
+    continuations = beginnings(sample, following(model, sample)) if positions == "outputs" else [""]
     people = [v.name or f"{sample.template} {i}" for i, v in variations]
-    if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
+    if len(people) == len(data.groups):  # a fold has both sides of one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
         _Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
         for (i, v), person in zip(variations, people, strict=True)
-        for beginning in some
+        for beginning in continuations
         for context in [f"{sample.template}{beginning}"]
     ]
 
 
 def following(model: LanguageModel, sample: Sample) -> dict[str, set[int]]:
-    """Beginning of outputs before one of their tokens, at first the empty one → next tokens.
-
-    Read after one person, as all split alike.
-    """
+    """Beginnings of outputs, first the empty one → their next tokens, the same after all people."""
     prompt = sample.variations[0].text
     texts = [prompt + output for output in sample.outputs]
     tokens: dict[str, set[int]] = {"": set()}
     for text, encoding in zip(texts, encode(model, texts), strict=True):
         for number, token in enumerate(encoding.after(len(prompt))):
-            said = text[len(prompt) : encoding.offsets[token][0]] if number else ""
-            tokens.setdefault(said, set()).add(encoding.ids[token])
+            beginning = text[len(prompt) : encoding.offsets[token][0]] if number else ""
+            tokens.setdefault(beginning, set()).add(encoding.ids[token])
     return tokens
 
 
-def beginnings(sample: Sample, every: Iterable[str]) -> list[str]:
-    """At most `BEGINNINGS` of the beginnings of a sample's outputs, the empty one among them."""
-    _, *others = every
+def beginnings(sample: Sample, by_beginning: Iterable[str]) -> list[str]:
+    """At most `BEGINNINGS` beginnings of a sample's outputs, with the empty one."""
+    _, *others = by_beginning
     if len(others) >= BEGINNINGS:
-        others.sort(key=lambda said: unit_seed(0, "beginnings", sample.template, said))
+        others.sort(key=lambda text: unit_seed(0, "beginnings", sample.template, text))
     return ["", *others[: BEGINNINGS - 1]]
 
 
 def openings(
     model: LanguageModel, task: Task, place: Placement, scratch: Scratch | None = None
 ) -> list[Opening]:
-    """What the gate of a place does on a task's validation data, by kind of text.
+    """The openings of the gate of a place on a task's validation data, by kind of text.
 
-    The model is unedited at the place and above. A token that the edit skips as an attention sink
-    counts as closed.
+    The model is unedited from the place on; skipped attention sinks count as closed.
     """
-    gate, found = place.erasure.gate, list[Opening]()
+    gate = place.erasure.gate
     if gate is None:
         return []
+    by_kind: list[Opening] = []
     for texts in gate_texts(task):
         activations = capture(
             model,
@@ -317,9 +310,9 @@ def openings(
             layers=[] if place.layer is None else [place.layer],
             starts=[0] * len(texts.table),
             positions="last" if texts.sets else "onward",
-            scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
+            scratch=scratch and replace(scratch),  # a copy, which it gives back
         )
         [rows] = activations.values[place.site]
         opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)
-        found.append((texts, opened, activations.row_text))
-    return found
+        by_kind.append((texts, opened, activations.row_text))
+    return by_kind

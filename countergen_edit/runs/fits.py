@@ -1,4 +1,4 @@
-"""The fit cache of one task on one model: each candidate is fitted once and kept in the run."""
+"""The fit cache of a task on a model: each candidate is fitted once and kept in the run."""
 
 from __future__ import annotations
 
@@ -13,21 +13,9 @@ from sklearn.base import clone
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import digest
 from countergen_edit.data.task import Task
-from countergen_edit.edits import (
-    UNCHANGED,
-    WEIGHTS,
-    Edit,
-    NamedEdit,
-    applied,
-)
+from countergen_edit.edits import UNCHANGED, WEIGHTS, Edit, NamedEdit, applied
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import (
-    ERASERS,
-    BaseEraser,
-    Distilled,
-    RandomDirections,
-    run_parallel,
-)
+from countergen_edit.erasers import ERASERS, BaseEraser, Distilled, RandomDirections, run_parallel
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import EVERYWHERE, HEAD, depth, has_layers
@@ -42,10 +30,9 @@ from countergen_edit.runs.plan import Plan
 class Candidate:
     """An eraser at one place.
 
-    At `everywhere`, the projection that is fitted after block `layer` acts at every point of the
-    residual stream, about the origin: the mean after a block would drown the token embeddings,
-    whose norm is 3 in SmolLM2, where the stream reaches 50 after the first block and 800 after the
-    last. The layers are candidates as those of any site.
+    At `everywhere`, the projection fitted after block `layer` acts at every point of the residual
+    stream, about the origin: the mean after a block would drown the token embeddings, of norm 3 in
+    SmolLM2, against 50 after the first block and 800 after the last.
     """
 
     site: str
@@ -54,7 +41,7 @@ class Candidate:
     """The eraser's name in the run."""
     eraser: BaseEraser
     after: tuple[Candidate, ...] = ()
-    """Those before it in the forward pass, under whose edits it is fitted."""
+    """Those before it in the pass, under whose edits it is fitted."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -64,7 +51,6 @@ class Candidate:
 
     @property
     def chain(self) -> list[Candidate]:
-        """Those before it, and itself."""
         return [*self.after, self]
 
     @property
@@ -98,18 +84,21 @@ def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class FitCache:
-    """The fits of one task on one model, which is unedited whenever a method has returned."""
+    """The fits of one task on a model, which is unedited whenever a method has returned."""
 
     def __init__(self, model: LanguageModel, task: Task, folder: RunFolder, plan: Plan) -> None:
-        self.model, self.task, self.folder, self.plan = model, task, folder, plan
+        self.model = model
+        self.task = task
+        self.folder = folder
+        self.plan = plan
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
         self.heads: Sequence[tuple[int, int]] = ()
-        """Layer and number of the heads of candidates, where the plan's site is heads."""
+        """Layers and numbers of the candidates' heads, if heads are the site."""
 
     def layers(self, site: str) -> tuple[int | None, ...]:
-        """The layers at which an eraser can be fitted; (None,) for a site without layers."""
+        """The layers at which erasers can be fitted; (None,) for a site without layers."""
         if not has_layers(site):
             return (None,)
         layers = self.plan.layers
@@ -147,14 +136,14 @@ class FitCache:
         key = digest([*map(self.id_of, candidate.after), candidate.site])
         latest = self._latest
         if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:
-            layers = {c.layer for c in self._beside(candidate) if c.layer is not None}
+            layers = {c.layer for c in self._alongside(candidate) if c.layer is not None}
             before = self.edit_before(candidate)
             captured = self._capture([candidate.site], sorted(layers) or None, before)
             self._latest = latest = key, captured[candidate.site]
         return latest[1]
 
-    def _beside(self, candidate: Candidate) -> list[Candidate]:
-        """The candidate, and those of `fit_ahead` that are fitted on the same capture."""
+    def _alongside(self, candidate: Candidate) -> list[Candidate]:
+        """The candidate and those of `fit_ahead` that share its capture."""
         return [
             c
             for c in (candidate, *self._ahead)
@@ -166,10 +155,7 @@ class FitCache:
         return reduce(Edit.then, (self.part(c).edit for c in candidate.after), UNCHANGED)
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
-        """The model, with activations below edits at these layers kept between passes.
-
-        They take a `share` of the memory for activations.
-        """
+        """The model that keeps activations below edits at layers, in a share of the memory."""
         scratch = self.plan.scratch
         if share < 1:
             scratch = replace(scratch, budget=int(share * scratch.budget))
@@ -203,33 +189,33 @@ class FitCache:
         return edit_id(candidate.name, self.basis(candidate))
 
     def fit(self, candidate: Candidate) -> BaseEraser:
-        """The fitted eraser of a candidate; those of `fit_ahead` are fitted beside it."""
+        """The fitted eraser of a candidate; those of `fit_ahead` are fitted too."""
         key = self.id_of(candidate)
         if key not in self._fits:
-            beside = {self.id_of(other): other for other in self._beside(candidate)}
-            known = {k for k in beside if k in self._fits or self.folder.has_edit(k)} - {key}
-            wanted = {k: c for k, c in beside.items() if k not in known}
+            by_id = {self.id_of(c): c for c in self._alongside(candidate)}
+            fitted = {k for k in by_id if k in self._fits or self.folder.has_edit(k)} - {key}
+            missing = {k: c for k, c in by_id.items() if k not in fitted}
             data = self.data(candidate)
-            calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in wanted.values()]
-            done = run_parallel(calls, data.at(candidate.layer))
-            for (k, other), future in zip(wanted.items(), done, strict=True):
+            calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in missing.values()]
+            futures = run_parallel(calls, data.at(candidate.layer))
+            for (k, c), future in zip(missing.items(), futures, strict=True):
                 self._fits[k] = future
                 if future.exception() is None:
-                    self.part(other)  # kept at once: a killed run repeats no finished fit
+                    self.part(c)  # kept at once: a killed run repeats no finished fit
         return self._fits[key].result()
 
     def fit_ahead(self, candidates: Sequence[Candidate]) -> None:
-        """Let these be fitted in parallel, on one capture, as soon as the first is needed."""
+        """Let these be fitted in parallel, on one capture, when the first is needed."""
         self._ahead = candidates
 
     def part(self, candidate: Candidate) -> NamedEdit:
-        """The map of a candidate alone: from the run that keeps it, else fitted and kept."""
+        """The edit of a candidate alone, from the run, else fitted and kept."""
         key = self.id_of(candidate)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
         scale = candidate.params.get("scale")
         named = NamedEdit.of(
-            self._own_edit(candidate),
+            self._edit(candidate),
             candidate.name,
             candidate.params,
             basis=self.basis(candidate),
@@ -241,7 +227,7 @@ class FitCache:
         self.folder.keep(named, made_for=self.model.fingerprint)
         return named
 
-    def _own_edit(self, candidate: Candidate) -> Edit:
+    def _edit(self, candidate: Candidate) -> Edit:
         if candidate.trains_weights:
             if (scale := candidate.params.get("scale")) is None:
                 return Edit((), update=self.distillation(candidate).run())
@@ -252,12 +238,11 @@ class FitCache:
         return Edit((self.data(candidate).placement(candidate.layer, erasure),))
 
     def distillation(self, candidate: Candidate) -> Distillation:
-        """The training of a candidate that updates weights; what is done of it is in the folder."""
+        """The training of an update of weights, resumed from the folder of the run."""
         settings = candidate.eraser
         assert isinstance(settings, Distilled)
         path = self.folder.path / DISTILLATION / self.id_of(candidate.scaled(1.0))
-        layers = self.plan.layers
-        return Distillation(self.model, self.task, settings, self.limits, path, layers)
+        return Distillation(self.model, self.task, settings, self.limits, path, self.plan.layers)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -267,8 +252,7 @@ class FitCache:
 
     def together(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of one edit, as they are fitted."""
-        is_sequential = self.plan.fitted == "sequential"
-        return sequential(candidates) if is_sequential else [*candidates]
+        return sequential(candidates) if self.plan.fitted == "sequential" else [*candidates]
 
     def joined(self, candidates: Sequence[Candidate]) -> NamedEdit:
         """Candidates as one edit, kept in the run."""
@@ -279,7 +263,7 @@ class FitCache:
 
     @staticmethod
     def has_control(edit: NamedEdit) -> bool:
-        """Whether random directions are a control of an edit; an update has no directions."""
+        """Whether random directions are a control of an edit; not of an update."""
         return all(place.site != WEIGHTS for place in edit.record.places)
 
     def control(self, edit: NamedEdit) -> NamedEdit:

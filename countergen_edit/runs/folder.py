@@ -1,9 +1,8 @@
 """A run is a folder: config, manifest, edits, and rows that are appended unit by unit.
 
-A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
-process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. One process at a time has a run open. The manifest has
-the length and SHA-256 of the rows, noted before the record, so that they cover what is recorded.
+A unit's rows become part of the run when `progress.jsonl` records where they end. Rows beyond that
+record, of a killed process, are cut off when the run is opened again, by one process at a time. The
+manifest has the length and SHA-256 of the rows, noted before the record.
 """
 
 from __future__ import annotations
@@ -24,14 +23,7 @@ from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.runs.files import (
-    CONFIG,
-    EDITS,
-    MANIFEST,
-    PROGRESS,
-    RESULTS,
-    require_free,
-)
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS, require_free
 from countergen_edit.runs.ran import Ran, now, until_now
 
 TYPES: Mapping[str, Any] = {
@@ -65,19 +57,15 @@ TYPES: Mapping[str, Any] = {
 
 
 class RunFolder:
-    """A run folder, open for more units.
+    """A run folder, open for more units; it is made if it does not exist.
 
-    Args:
-        path: made if it does not exist.
-        config: the resolved configuration.
-        manifest: `fingerprint` identifies the run.
-
-    Raises:
-        UserError: it is of another run or process, holds something else, or cannot be written.
+    `fingerprint` of the manifest identifies the run. `UserError` if the folder is of another run or
+    process, holds something else, or cannot be written.
     """
 
     def __init__(self, path: Path, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        self.path, self._begin = path, now()
+        self.path = path
+        self._begin = now()
         self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
             check_folder(path, manifest)
@@ -98,7 +86,7 @@ class RunFolder:
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        """Keep the recorded units, cut off what was being written when the process died."""
+        """Keep the recorded units, cut off anything that a killed process left behind."""
         path = self.path
         check_folder(path, manifest)  # again: another process may have had it until now
         if not (path / MANIFEST).is_file():
@@ -139,7 +127,6 @@ class RunFolder:
         return self._manifest
 
     def note(self, **entries: Any) -> None:
-        """Set entries of the manifest."""
         self._manifest |= entries
         _write_manifest(self.path, self._manifest)
 
@@ -148,7 +135,7 @@ class RunFolder:
         self.note(warnings=[*dict.fromkeys([*self._manifest.get("warnings", ()), warning])])
 
     def rows(self) -> list[Row]:
-        """All rows of the run so far, in the order in which they were recorded."""
+        """All rows of the run so far, in the order of recording."""
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
@@ -156,11 +143,9 @@ class RunFolder:
         named.save(self.path / EDITS / named.id, made_for)
 
     def has_edit(self, edit: str) -> bool:
-        """Whether the run keeps an edit of that id."""
         return (self.path / EDITS / edit).is_dir()
 
     def edit(self, edit: str) -> NamedEdit:
-        """The edit of an id."""
         return NamedEdit.load(self.path / EDITS / edit)
 
 
@@ -170,9 +155,8 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the folder of another run or of something else; nothing is written."""
-    known = path / MANIFEST
-    if known.is_file():
+    """Refuse a folder of another run or of something else, before any writing."""
+    if (path / MANIFEST).is_file():
         other = str(read_manifest(path).get("fingerprint"))
         if other != manifest["fingerprint"]:
             raise UserError(
@@ -187,11 +171,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
         versions = manifest.get("versions")
-        own = versions.get("countergen-edit") if isinstance(versions, Mapping) else None
-        version = own or "of unknown version"
+        version = versions.get("countergen-edit") if isinstance(versions, Mapping) else None
         raise UserError(
-            f"{path} was written by countergen-edit {version}, whose rows this version does not "
-            "read: give the command that made it again, with another run_dir"
+            f"{path} was written by countergen-edit {version or 'of unknown version'}, whose rows "
+            "this version does not read: give the command that made it again, with another run_dir"
         )
     for key, value in manifest.items():
         require(TYPES.get(key, Any), value, f"{path / MANIFEST} is damaged: {key}")
@@ -205,7 +188,7 @@ def read_records(path: Path) -> dict[str, EditRecord]:
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
+    """Rows of the recorded units of a run; `UserError` without any, or if rows are lost."""
     for name in (RESULTS, MANIFEST):
         if not (path / name).is_file():
             raise UserError(f"{path} is not a run folder: it holds no {name}")
@@ -233,13 +216,14 @@ def recorded_units(folder: Path) -> dict[str, list[Row]]:
 
 
 def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
-    """Where each recorded unit ends, the units' rows, and the length of their record."""
+    """The ends of recorded units, their rows, and the length of their record."""
     results, progress = folder / RESULTS, folder / PROGRESS
     records = progress.read_bytes()
     lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
     # In this order, as another process may be writing.
-    (known, checksum), content = read_manifest(folder).get("results", (0, "")), results.read_bytes()
-    if hashlib.sha256(content[:known]).hexdigest() != checksum:
+    length, checksum = read_manifest(folder).get("results", (0, ""))
+    content = results.read_bytes()
+    if hashlib.sha256(content[:length]).hexdigest() != checksum:
         raise UserError(
             f"{results} was cut off or changed: its SHA-256 is not that in {MANIFEST}; run the "
             "command that made it again in another run_dir"
@@ -248,7 +232,7 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
     for where, record in json_lines(progress, lines):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
-        if record["end"] <= known:  # else a loss of power took the manifest
+        if record["end"] <= length:  # else a loss of power took the manifest
             ends[record["unit"]] = record["end"]
-    kept = lines.splitlines(keepends=True)[: len(ends)]
-    return ends, content[: max(ends.values(), default=0)], sum(map(len, kept))
+    recorded = lines.splitlines(keepends=True)[: len(ends)]
+    return ends, content[: max(ends.values(), default=0)], sum(map(len, recorded))

@@ -4,8 +4,7 @@ Each group (an eraser at one site) starts with a coarse grid of its layers, meas
 and texts. Candidates that are worse than the best beyond chance, or dearer than any budget, fall
 away; at most a third stay; layers halfway to the measured neighbours enter; the sample grows.
 
-The idea: Jamieson and Talwalkar, "Non-stochastic best arm identification", AISTATS 2016; here the
-resamples of names and templates are paired.
+After Jamieson and Talwalkar (AISTATS 2016), with paired resamples of names and templates.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ from countergen_edit.decisions.selection import Point, ordered
 ERRORS = 2.0
 """Paired standard errors by which a beaten candidate is worse."""
 HOPELESS = 2.0
-"""Budgets that a candidate costs, beyond which it falls away unless its interval reaches one."""
+"""Cost in budgets beyond which a candidate falls away unless its interval reaches one."""
 AMPLE = 0.5
-"""A candidate that costs no more than this share of the budgets beats dearer and cheaper ones."""
+"""Up to this share of the budgets, a candidate beats cheaper ones too."""
 
 
 @dataclass(frozen=True)
 class Halving:
     """The settings of successive halving.
 
-    Args:
-        coarse: layers of the first grid, at least 2; no more layers are all measured in full.
-        share: of the validation data, for the first rung.
+    Parameters
+    ----------
+    coarse : layers of the first grid, at least 2; no more layers are all measured in full
+    share : of the validation data, for the first rung
     """
 
     coarse: int = 8
@@ -71,28 +71,22 @@ def between(measured: Collection[int], kept: Collection[int]) -> list[int]:
     >>> between([2, 4, 5], [4])
     [3]
     """
-    order = sorted(measured)
-    entering = set()
-    for a, b in pairwise(order):
-        if b - a > 1 and (a in kept or b in kept):
-            entering.add((a + b) // 2)
-    return sorted(entering)
+    gaps = [(a, b) for a, b in pairwise(sorted(measured)) if b - a > 1]
+    return [(a + b) // 2 for a, b in gaps if a in kept or b in kept]
 
 
 def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
     """The candidates that stay, best first: at most so many, and none that is surely beaten.
 
     A hopeless candidate costs several budgets, with intervals that reach none; it falls away where
-    another is worthwhile. A beaten one removes less than another, beyond the paired error of their
-    difference, at a price that is not lower or hardly matters. No interval needs to be above 0: on
-    few data of SmolLM2 those of its best layers are not.
+    another is worthwhile. A beaten one removes less beyond the paired error of the difference, at a
+    price that is not lower or hardly matters. Intervals may reach 0, as few data are noisy.
     """
     candidates = [replace(p, is_shown=True) for p in candidates]
-    some = any(p.is_worthwhile for p in candidates)
-    hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
-    best = ordered(hopeful if some else candidates)
-    left = [p for p in best if not any(_beats(q, p) for q in best)]
-    return left[:most]
+    if any(p.is_worthwhile for p in candidates):
+        candidates = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
+    best = ordered(candidates)
+    return [p for p in best if not any(_beats(q, p) for q in best)][:most]
 
 
 def _beats(better: Point, worse: Point) -> bool:

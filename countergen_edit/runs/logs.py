@@ -1,7 +1,7 @@
 """Logs of other tools, lm-evaluation-harness and Inspect: scores of single items of one model.
 
 lm-eval is run with `--log_samples`: beside `results_DATE.json` lies `samples_TASK_DATE.jsonl` for
-each task, with a line for each item and filter. Logs of Inspect are read by `inspect_ai`.
+each task, with a line for each item and filter.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Log:
 
 
 def read_log(path: Path) -> Log | None:
-    """The log in a file or folder; None where there is no log of a known tool.
+    """The log in a file or folder; None where no log is of a known tool.
 
-    Raises `UserError` for a log that is damaged, unfinished, or without the scores of single items.
+    `UserError` for a log that is damaged, unfinished, or without the scores of single items.
     """
-    every = [path] if path.is_file() else sorted([*path.glob("*"), *path.glob("*/*.json")])
+    files = [path] if path.is_file() else sorted([*path.glob("*"), *path.glob("*/*.json")])
     try:
-        logs = [log for file in every if (read := _reader(file)) for log in read(file)]
+        logs = [log for file in files if (read := _reader(file)) for log in read(file)]
     except (AttributeError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged, or not a log of lm-eval: {error!r}") from error
     if len(models := dict.fromkeys(log.model for log in logs)) > 1:
@@ -60,16 +60,18 @@ def read_log(path: Path) -> Log | None:
 
 
 def _reader(path: Path) -> Callable[[Path], Iterator[Log]] | None:
-    """What reads a file; None where it does not begin as a log does."""
-    if path.suffix == ".eval" or path.suffix != ".json" or not path.is_file():
-        return _inspect if path.suffix == ".eval" else None
+    """The reader of a file; None where it does not begin as a log."""
+    if path.suffix == ".eval":
+        return _inspect
+    if path.suffix != ".json" or not path.is_file():
+        return None
     with path.open("rb") as file:
         head = file.read(200)
     return next((read for begin, read in LOG_READERS.items() if re.match(begin, head)), None)
 
 
 def _lm_eval(file: Path) -> Iterator[Log]:
-    """A log of each task; items are identified by the hashes of their document and target."""
+    """A log of each task; items are identified by hashes of their document and target."""
     results = json_mapping(file)
     tool = f"lm-eval {results.get('lm_eval_version', '')}".strip()
     for task, counts in results["n-samples"].items():
@@ -86,7 +88,8 @@ def _lm_eval(file: Path) -> Iterator[Log]:
             if sample.get("prompt_hash"):
                 log.prompts[task, key] = str(sample["prompt_hash"])
             for metric in sample["metrics"]:
-                kind, value = sample.get("filter", "none"), sample.get(metric)
+                kind = sample.get("filter", "none")
+                value = sample.get(metric)
                 name = metric if kind == "none" else f"{metric}, {kind}"
                 value = math.nan if value is None else value
                 if isinstance(value, int | float):
@@ -111,40 +114,42 @@ def _inspect(file: Path) -> Iterator[Log]:
     Items are identified by their input with its choices, or its target without any: Inspect's ids
     are places in a data set, which shuffling changes. Epochs are repeated scores of an item.
     """
-    of = _finished(file)
-    about, task = of.eval, of.eval.task
-    tool = f"inspect_ai {about.packages.get('inspect_ai', '')}".strip()
-    log = Log(tool, str(about.model_args.get("model_path") or about.model))
-    scorers = {f"scorer {s.name}": str(s.options or {}) for s in about.scorers or ()}
-    log.versions[task] = {"version": str(about.task_version)} | scorers
-    scores = [_scores(sample) for sample in of.samples]
-    for name in dict.fromkeys(name for own in scores for name in own):
-        values = [own.get(name, math.nan) for own in scores]
+    inspected = _finished(file)
+    spec, task = inspected.eval, inspected.eval.task
+    tool = f"inspect_ai {spec.packages.get('inspect_ai', '')}".strip()
+    log = Log(tool, str(spec.model_args.get("model_path") or spec.model))
+    scorers = {f"scorer {s.name}": str(s.options or {}) for s in spec.scorers or ()}
+    log.versions[task] = {"version": str(spec.task_version)} | scorers
+    scores = [_scores(sample) for sample in inspected.samples]
+    for name in dict.fromkeys(name for by_name in scores for name in by_name):
+        values = [by_name.get(name, math.nan) for by_name in scores]
         if None in values:
             log.unread[f"{task}, {name}"] = None
             continue
-        pairs = zip(of.samples, values, strict=True)
+        pairs = zip(inspected.samples, values, strict=True)
         log.items += [Item(task, name, _key(sample), value or 0.0) for sample, value in pairs]
     yield log
 
 
 def _finished(path: Path) -> Any:
-    """The log; raises `UserError` unless it is complete."""
+    """The log; `UserError` unless it is complete."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError:
-        message = f"{path} is a log of Inspect: pip install 'countergen-edit[inspect]' to read it"
-        raise UserError(message) from None
+        raise UserError(
+            f"{path} is a log of Inspect: pip install 'countergen-edit[inspect]' to read it"
+        ) from None
     try:
         log = read_eval_log(str(path))
     except Exception as error:  # of many types, by the damage
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is damaged, or no log of Inspect: {reason:.120}") from None
-    found, total = len(log.samples or ()), log.results.total_samples if log.results else 0
-    if log.status != "success" or not found or found < total:
+    count = len(log.samples or ())
+    total = log.results.total_samples if log.results else 0
+    if log.status != "success" or not count or count < total:
         message = f" ({' '.join(log.error.message.split()):.120})" if log.error else ""
         raise UserError(
-            f"{path} has status {log.status!r}{message} and {found} of {total} samples: finish it "
+            f"{path} has status {log.status!r}{message} and {count} of {total} samples: finish it "
             "with inspect eval-retry, run with --log-samples"
         )
     return log
@@ -159,11 +164,12 @@ def _key(sample: Any) -> str:
 
 def _scores(sample: Any) -> dict[str, float | None]:
     """By metric; None for what is not a number."""
-    found: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
     for scorer, score in (sample.scores or {}).items():
         values = score.value if isinstance(score.value, Mapping) else {"": score.value}
-        found |= {f"{scorer}, {key}" if key else scorer: _number(v) for key, v in values.items()}
-    return found
+        for key, value in values.items():
+            numbers[f"{scorer}, {key}" if key else scorer] = _number(value)
+    return numbers
 
 
 def _number(value: Any) -> float | None:
@@ -184,4 +190,4 @@ LOG_READERS = {
     rb'\s*\{\s*"results"\s*:': _lm_eval,
     rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:': _inspect,
 }
-"""How the JSON files of a tool begin, and what reads them."""
+"""How the JSON files of a tool begin, and their readers."""

@@ -1,4 +1,4 @@
-"""The manifest of a run: everything that it depends on, when and where it was made."""
+"""The manifest of a run: all that it depends on, when and where it was made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUANTIZED = "All figures are of quantised weights; a checkpoint has full ones: a
 
 
 def source_digest() -> str:
-    """SHA-256 of the package's own code and data, so that a changed program starts a new run."""
+    """SHA-256 of the package's code and data: a changed program starts a new run."""
     root = Path(countergen_edit.__file__).parent
     sha = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml", ".txt")):
@@ -32,10 +32,7 @@ def source_digest() -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of the checkout the package is run from, if it is one.
-
-    An installed package may lie inside somebody else's repository, whose commit says nothing.
-    """
+    """The commit of the package's own checkout; None for an installed package."""
     root = Path(countergen_edit.__file__).parent.parent
     if not (root / ".git").exists() or not shutil.which("git"):
         return None
@@ -58,14 +55,8 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers everything that its rows depend on.
 
-    Args:
-        config, seed, command: of the run.
-        model, model_hash, origin: name, SHA-256 of the weights, the file that they were converted
-            from.
-        data_hash: SHA-256 of all data.
-        bos: whether its texts begin with the beginning-of-text token; None without such a token.
-        template: the chat template of its texts, as `LanguageModel.conversation`.
-        metrics: by which a report finds their views.
+    `origin` is the file that the weights were converted from, `bos` whether texts begin with the
+    beginning-of-text token (None without one), `template` as `LanguageModel.conversation`.
     """
     depends = {
         "model_hash": model_hash,
@@ -118,14 +109,15 @@ def manifest_of(
     alike += [measuring, code]
     warnings = [w for t in tasks for w in t.warnings]
     added = {} if model.adds_bos is None else model.tokenizer.added_tokens_decoder
-    texts = "\n".join(x for t in tasks for s in SPLITS for data in t.sets(s) for x in data.texts)
+    sets = [data for t in tasks for split in SPLITS for data in t.sets(split)]
+    texts = "\n".join(text for data in sets for text in data.texts)
     if tokens := [str(x) for x in added.values() if x.special and str(x) in texts]:
         warnings.append(f"Prompts contain control tokens of {model.name}: {', '.join(tokens)}.")
     warnings += [QUANTIZED] if model.is_quantized else []
     if model.conversation and (twice := doubled(model)):
         warnings.append(f"The chat template of {model.name} writes {' and '.join(twice)} twice.")
-    sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
-    first = [sample for data in sets[:1] for sample in data.samples[:2]]
+    test = (*tasks[0].test, *(lack.data for lack in tasks[0].out_of_vocabulary))
+    first = [sample for data in test[:1] for sample in data.samples[:2]]
     prompts = [v.text for sample in first for v in sample.variations[::7][:2]]
     return settings, {
         **manifest,

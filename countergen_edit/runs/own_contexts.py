@@ -1,20 +1,19 @@
 """Contexts that the model writes itself, after a person of one of the groups.
 
-The unedited model continues fitting prompts, their beginnings up to a person, and sentences of
-neutral text with a person after them. The text after the person is cut at random, at the latest
-before the first word that tells the group (a form such as "she", a gendered noun, a name): in the
-part before it, the person can be exchanged for any other, so that it is a context to erase; where
-the next word is such a form, it is also a context to keep.
+The unedited model continues fitting prompts, their beginnings up to a person, and neutral sentences
+with a person after them. The text after the person is cut at random, before the first word that
+tells the group (a form such as "she", a gendered noun, a name): up to there the person can be
+exchanged in a context to erase; up to the word itself it is a context to keep.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,23 +39,22 @@ _EXAMPLES = 10
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-@dataclass(frozen=True)
-class OwnContext:
-    """A beginning, a person of a group, and the continuation up to a cut."""
+class OwnContext(NamedTuple):
+    """A text with a person of a group, and the text after the person up to a cut."""
 
     before: str
-    person: str
     group: str
-    said: str
+    person: str
+    after: str
 
     @property
     def text(self) -> str:
-        return f"{self.before}{self.person}{self.said}"
+        return f"{self.before}{self.person}{self.after}"
 
 
 @dataclass
 class OwnContexts:
-    """The contexts that a model wrote, by use, and the number of those refused, by reason."""
+    """Contexts that a model wrote, by use, and counts of those refused, by reason."""
 
     people: dict[str, tuple[str, ...]]
     erase: list[OwnContext] = field(default_factory=list)
@@ -71,32 +69,30 @@ class OwnContexts:
             "to_keep": len(self.keep),
             "refused": dict(self.refused),
             "examples": [
-                {"text": one.text, "use": use}
-                for use, own in (("erase", self.erase), ("keep", self.keep))
-                for one in own[: _EXAMPLES // 2]
+                {"text": context.text, "use": use}
+                for use, contexts in (("erase", self.erase), ("keep", self.keep))
+                for context in contexts[: _EXAMPLES // 2]
             ],
         }
 
     def portion_to_erase(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
         """A drawn context with people of two groups, read at every token after the person.
 
-        None where the continuation is split into other tokens after another person, or without
-        contexts.
+        None without contexts, or where another person splits the text after it into other tokens.
         """
         if not self.erase:
             return None
         context = self.erase[int(rng.integers(len(self.erase)))]
-        a, b = sorted(rng.choice(len(self.people), 2, replace=False))
-        groups = [list(self.people)[i] for i in (a, b)]
+        pair = sorted(rng.choice(len(self.people), 2, replace=False))
+        first, second = ([*self.people.values()][i] for i in pair)
         rows, is_first, tails = [], [], set()
-        for side, group in enumerate(groups):
-            own = self.people[group]
-            for i in rng.choice(len(own), min(_PEOPLE, len(own)), replace=False):
-                prefix = f"{context.before}{own[i]}"
-                [encoding] = encode(model, [prefix + context.said])
+        for people in (first, second):
+            for person in rng.choice(people, min(_PEOPLE, len(people)), replace=False):
+                prefix = f"{context.before}{person}"
+                [encoding] = encode(model, [prefix + context.after])
                 tails.add(tuple(encoding.ids[k] for k in encoding.after(len(prefix))))
                 rows.append(torch.tensor(encoding.ids))
-                is_first.append(side == 0)
+                is_first.append(people is first)
         if len(tails) != 1:
             return None
         ids, mask, last = padded(rows)
@@ -106,24 +102,26 @@ class OwnContexts:
         return Portion("erase", ids, mask, (row, column), torch.tensor(is_first))
 
     def portion_to_keep(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
-        """Some drawn contexts before a word that tells the group; None without any."""
+        """Drawn contexts before a word that tells the group; None without any."""
         if not self.keep:
             return None
         drawn = rng.choice(len(self.keep), min(KEPT, len(self.keep)), replace=False)
-        texts = [self.keep[i].text for i in drawn]
-        return ends([torch.tensor(encoding.ids) for encoding in encode(model, texts)])
+        return ends(model, [self.keep[i].text for i in drawn])
 
 
 def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnContexts:
     """`count` continuations of the unedited model, cut and sorted.
 
-    There are none where the fitting prompts mention people of fewer than two groups.
+    None where the fitting prompts mention people of fewer than two groups.
     """
     rng = generator(seed, "own contexts", task.name)
-    people, prompts = people_of(task), [*_mentions(task)]
-    before, groups = _before(task), [*people]
+    people = people_of(task)
+    groups = [*people]
+    prompts = [*_mentions(task)]
+    openings = _openings(task)
+    contexts = OwnContexts(people)
     if len(groups) < 2:
-        return OwnContexts(people)
+        return contexts
     drawn = []
     for i in range(count):
         if i % 2:  # a whole prompt
@@ -131,64 +129,63 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
         else:
             group = groups[i // 2 % len(groups)]
             person = people[group][int(rng.integers(len(people[group])))]
-            drawn.append((before[int(rng.integers(len(before)))], group, person, ""))
+            opening = openings[int(rng.integers(len(openings)))]
+            drawn.append(OwnContext(opening, group, person, ""))
     texts = generate(
         model,
-        [first + person + rest for first, _, person, rest in drawn],
+        [context.text for context in drawn],
         max_new_tokens=NEW_TOKENS,
         do_sample=True,
         top_p=_TOP_P,
         seed=seed,
         progress="Contexts of the model's own",
     )
-    own, telling = OwnContexts(people), _telling(task)
-    for (first, group, person, rest), text in zip(drawn, texts, strict=True):
-        text = rest + text
-        words = [*_WORD.finditer(text)]
+    telling = _telling(task)
+    for context, text in zip(drawn, texts, strict=True):
+        after = context.after + text
+        words = [*_WORD.finditer(after)]
         tells = next((m.start() for m in words if m[0].lower() in telling), None)
-        said = text if tells is None else text[:tells].rstrip()
-        most = min(sum(m.end() <= len(said) for m in words), MOST_WORDS)
+        if tells is not None:
+            after = after[:tells].rstrip()
+        most = min(sum(m.end() <= len(after) for m in words), MOST_WORDS)
         if tells is not None and most < MOST_WORDS:
-            own.keep.append(OwnContext(first, person, group, said))
-        if "\n" in said:
-            own.refused["a new line"] += 1
+            contexts.keep.append(context._replace(after=after))
+        if "\n" in after:
+            contexts.refused["a new line"] += 1
         elif most == 0:
-            own.refused["tells the group at once" if tells is not None else "empty"] += 1
+            contexts.refused["tells the group at once" if tells is not None else "empty"] += 1
         else:
             cut = words[int(rng.integers(most))].end()
-            own.erase.append(OwnContext(first, person, group, said[:cut]))
-    return own
+            contexts.erase.append(context._replace(after=after[:cut]))
+    return contexts
 
 
 def people_of(task: Task) -> dict[str, tuple[str, ...]]:
-    """Group with people → its names in the fitting sets, or noun phrases in their place."""
+    """Group with people → its names or noun phrases in the fitting sets."""
     people: dict[str, dict[str, None]] = {group: {} for group in task.groups}
-    for _, group, person, _ in _mentions(task):
-        if len(person.split()) <= LONGEST_PERSON:
-            people[group][person] = None
-    return {group: tuple(own) for group, own in people.items() if own}
+    for prompt in _mentions(task):
+        if len(prompt.person.split()) <= LONGEST_PERSON:
+            people[prompt.group][prompt.person] = None
+    return {group: tuple(names) for group, names in people.items() if names}
 
 
-def _before(task: Task) -> list[str]:
-    """The beginnings of fitting prompts up to their person, and sentences of neutral text."""
-    found = dict.fromkeys(before for before, _, _, _ in _mentions(task))
+def _openings(task: Task) -> list[str]:
+    """Beginnings of fitting prompts up to their person, and neutral sentences."""
+    openings = dict.fromkeys(prompt.before for prompt in _mentions(task))
     for text in task.weighed:
         sentence = re.split(r"(?<=[.!?])\s", text)[0]
         if sentence.endswith((".", "!", "?")) and len(sentence.split()) <= MOST_OPENING:
-            found[f"{sentence} "] = None
-    return [*found]
+            openings[f"{sentence} "] = None
+    return [*openings]
 
 
-def _mentions(task: Task) -> Iterator[tuple[str, str, str, str]]:
-    """Every fitting prompt: text before a person, group, person, and the rest.
-
-    The person is the part in which the prompts of a sample differ.
-    """
+def _mentions(task: Task) -> Iterator[OwnContext]:
+    """Every fitting prompt; the prompts of a sample differ in the person."""
     for data in task.fit:
         for sample in data.samples:
             texts = [variation.text for variation in sample.variations]
             letters = zip(*(reversed(text) for text in texts), strict=False)
-            shared = sum(1 for _ in takewhile(lambda own: len({*own}) == 1, letters))
+            shared = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, letters))
             for variation, text in zip(sample.variations, texts, strict=True):
                 start, name = variation.start, variation.name
                 if name and not text.startswith(name, start):
@@ -196,17 +193,13 @@ def _mentions(task: Task) -> Iterator[tuple[str, str, str, str]]:
                 space = text.find(" ", len(text) - shared)
                 end = start + len(name) if name else space if space >= 0 else len(text)
                 if person := text[start:end].strip():
-                    yield text[:start], variation.group, person, text[end:]
+                    yield OwnContext(text[:start], variation.group, person, text[end:])
 
 
-def _telling(task: Task) -> frozenset[str]:
+def _telling(task: Task) -> set[str]:
     """Words that tell a group, in small letters."""
-    forms = {f.lower() for group in task.groups for f in task.axis.groups[group].forms.values()}
-    names = {
-        word.lower()
-        for group in task.groups
-        for name in task.axis.groups[group].all_names()
-        for word in name.split()
-    }
-    lexicon: Sequence[str] = [] if task.substitution is None else [*task.substitution.lexicon_words]
-    return frozenset({*forms, *names, *lexicon})
+    words = set[str]() if task.substitution is None else {*task.substitution.lexicon_words}
+    for group in (task.axis.groups[name] for name in task.groups):
+        words.update(form.lower() for form in group.forms.values())
+        words.update(word for name in group.all_names() for word in name.lower().split())
+    return words

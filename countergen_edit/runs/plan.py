@@ -1,4 +1,4 @@
-"""The plan of a run: audit, sweep and debias are plans with other settings."""
+"""The plan of a run; audit, sweep and debias differ in its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from countergen_edit.runs.halving import Halving
 Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
 Select = Literal["eraser", "task"]
-"""Whether one edit is selected for each eraser, or one for the whole task."""
+"""Whether one edit is selected for each eraser, or for the whole task."""
 Fitted = Literal["sequential", "independent"]
 """`sequential` fits each map of an edit on activations under the maps before it; `independent`
 fits each on those of the unedited model, as published work does."""
@@ -31,29 +31,23 @@ fits each on those of the unedited model, as published work does."""
 class Plan:
     """The settings of a run; without erasers the unedited model is measured on test data alone.
 
-    Attributes:
-        tasks: several are run one by one; their names tell them apart.
-        erasers: by their names in the run.
-        metrics: with the budgets of costs.
-        sites: where edits act; `everywhere` is every point of the residual stream, and its layers
-            are those after which edits are fitted.
-        layers: blocks, from 0; None takes all.
-        ranks: for the erasers that take one; empty leaves each at its own.
-        together: whether `layers` are edited together; else one is selected on validation data.
-        select: one edit for each eraser, or one for the task.
-        combine: most candidates in one edit of a task; 1 combines none.
-        tested: which edits are measured on test data.
-        positions: the tokens on which erasers are fitted.
-        halving: how candidates are narrowed down; None measures each on all validation data.
-        skip_attention_sinks: leave attention sinks out of fits and edits.
-        fitted: whether the maps of an edit are fitted `sequential` or `independent`.
-        baselines: by their names in the run.
-        before: an edit that is measured beside the unedited model, of a plan without erasers.
-        scratch: memory and disk for activations.
-        seed: the seed of every draw.
+    `UserError` if a setting is out of range, or two tasks have one name.
 
-    Raises:
-        UserError: a setting is out of range, or two tasks have one name.
+    Attributes
+    ----------
+    tasks : several are run one by one; their names tell them apart
+    erasers, baselines : by their names in the run
+    metrics : with the budgets of costs
+    sites : where edits act; `everywhere` is every point of the residual stream, and its layers
+        are those after which edits are fitted
+    layers : blocks, from 0; None takes all
+    ranks : for the erasers that take one; empty leaves each at its own
+    together : whether `layers` are edited together; else one is selected on validation data
+    combine : most candidates in one edit of a task; 1 combines none
+    halving : how candidates are narrowed down; None measures each on all validation data
+    skip_attention_sinks : leave attention sinks out of fits and edits
+    before : an edit that is measured beside the unedited model, of a plan without erasers
+    scratch : memory and disk for activations
     """
 
     tasks: Sequence[Task]
@@ -100,11 +94,7 @@ class Plan:
         return self.select == "task" and self.tested == "chosen"
 
     def check(self, model: LanguageModel) -> None:
-        """Find errors before a run folder is made.
-
-        Raises:
-            UserError: a task, eraser, metric or baseline cannot work with the model or the data.
-        """
+        """`UserError` if a task, eraser, metric or baseline does not suit the model or data."""
         if not self.metrics:
             raise UserError("there is no metric: name at least one, such as metric=r")
         if self.baselines and not self.erasers:
@@ -112,15 +102,27 @@ class Plan:
                 f"baseline={next(iter(self.baselines))} stands beside edits, and without an eraser "
                 "there are none: name one, such as eraser=rlace"
             )
+        scoring = any(not metric.is_generating for metric in self.metrics)
         for task in self.tasks:
             if self.erasers:
                 task.check_leakage()
                 self._check_fits(model, task)
             else:
-                self._check_unedited(model, task)
+                self._check_unedited(model, task, scoring)
+            if self.erasers or scoring:
+                check_texts(replying(model) or model, texts_of(task.every_set))
+            for metric in self.metrics:
+                metric.bound(task).check(model)
+            if self.erasers:
+                sites = ["head.0" if site == HEAD else site for site in self.sites]
+                place = {"sites": sites, "layers": self.layers, "positions": self.positions}
+                prompt = replace(task.fit[0], samples=task.fit[0].samples[:1])
+                capture_sites(model, [prompt], [], task.weighed[:1], **place)  # type: ignore[arg-type]
+            for baseline in self.baselines.values():
+                baseline.check(model, task)
 
     def _check_fits(self, model: LanguageModel, task: Task) -> None:
-        trained = [name for name, own in self.erasers.items() if own.trains_weights]
+        trained = [name for name, eraser in self.erasers.items() if eraser.trains_weights]
         if not self.together and not task.validation:
             raise UserError(
                 "edit.layers=best needs a set under data.validation; or name a layer"
@@ -157,10 +159,6 @@ class Plan:
         # An update of weights edits no activations, whatever the site of the plan.
         if EVERYWHERE in self.sites and len(trained) < len(self.erasers):
             stream_writers(model)
-        check_texts(replying(model) or model, texts_of(task.every_set))
-        for metric in self.metrics:
-            metric.bound(task).check(model)
-        some = replace(task.fit[0], samples=task.fit[0].samples[:1])
         if HEAD in self.sites and (len(self.sites) > 1 or self.select == "eraser"):
             raise UserError("heads are searched alone: debias edit=head eraser=leace")
         if HEAD in self.sites and trained:
@@ -168,14 +166,8 @@ class Plan:
                 f"eraser={trained[0]} updates weights, and edit=head projects the outputs of "
                 "heads: name a projection, such as eraser=leace"
             )
-        sites = ["head.0" if site == HEAD else site for site in self.sites]
-        place = {"sites": sites, "layers": self.layers, "positions": self.positions}
-        capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]
-        for baseline in self.baselines.values():
-            baseline.check(model, task)
 
-    def _check_unedited(self, model: LanguageModel, task: Task) -> None:
-        scoring = any(not metric.is_generating for metric in self.metrics)
+    def _check_unedited(self, model: LanguageModel, task: Task, scoring: bool) -> None:
         if scoring and not (task.test or task.out_of_vocabulary):
             raise UserError("there are no test sets: name at least one under data.test")
         for metric in self.metrics:
@@ -185,10 +177,6 @@ class Plan:
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
-        if scoring:
-            check_texts(replying(model) or model, texts_of(task.every_set))
-        for metric in self.metrics:
-            metric.bound(task).check(model)
 
 
 def where(
@@ -196,7 +184,7 @@ def where(
 ) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
     """Sites and layers of a plan; layers "everywhere" stand for that site, fitted at any layer.
 
-    Raises a `UserError` for another word, and everywhere for sites beside the residual stream.
+    `UserError` for another word, and everywhere for sites beside the residual stream.
     """
     if not isinstance(layers, str):
         return tuple(sites), None if layers is None else tuple(layers)
@@ -210,7 +198,7 @@ def where(
 
 
 def lacking(model: LanguageModel, metric: Metric) -> str:
-    """The outputs that a metric needs and a model lacks, with the reason; empty without any."""
+    """The outputs that a metric needs and a model lacks, with the reason, or ""."""
     why = model.no_likelihoods
     if why and not metric.is_generating:
         return f"likelihoods of texts, which {model.name} does not give, {why}"
@@ -220,7 +208,7 @@ def lacking(model: LanguageModel, metric: Metric) -> str:
 
 
 def texts_of(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
-    """Every prompt of some sets with each of its outputs."""
+    """Every prompt of the sets with each of its outputs."""
     for data in sets:
         yield from (v.text + o for s in data.samples for v in s.variations for o in s.outputs)
 
@@ -231,18 +219,18 @@ def _called(metric: Metric) -> str:
 
 def _of_models(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics that apply to an unedited model."""
-    kept = [metric for metric in metrics if not metric.is_of_edits]
-    if metrics and not kept:
+    of_models = [metric for metric in metrics if not metric.is_of_edits]
+    if metrics and not of_models:
         raise UserError(
             f"metric={_called(metrics[0])} says what edits do, and without an eraser there are "
             "none: name another, such as metric=r, or an eraser"
         )
-    return kept
+    return of_models
 
 
 def _test_only(task: Task) -> Task:
     by_split: dict[str, Any] = {
-        name: {split: own for split, own in getattr(task, name).items() if split == "test"}
+        name: {split: data for split, data in getattr(task, name).items() if split == "test"}
         for name in ("agreement", "legitimate_differences", "neutral")
     }
     return replace(task, fit=(), validation=(), keep=(), **by_split)

@@ -1,4 +1,4 @@
-"""Texts that are run together, and where their output is read, for objectives on a model's output.
+"""Texts that are run together, and the places at which their output is read.
 
 A portion to erase holds one context with people of two groups; a portion to keep several contexts,
 read where the model should not change; a portion of running text is read at every token.
@@ -20,7 +20,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
 from countergen_edit.models.batching import Tree
 from countergen_edit.models.language_model import Mask
-from countergen_edit.runs.fit_data import beginnings, following, places_by_context
+from countergen_edit.runs.fit_data import beginnings, following, texts_by_context
 
 _ROWS = 16
 """Texts of a portion of contexts to keep."""
@@ -29,12 +29,12 @@ _TEXTS = 2
 _LONGEST = 64
 """Tokens of a running text."""
 PASS = 512
-"""Tokens of a pass of several portions, with padding; activations are kept for gradients."""
+"""Tokens of a pass of portions, with padding; activations are kept for gradients."""
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Texts that are run together, and where their output is read."""
+    """Texts that are run together, and the places at which output is read."""
 
     kind: str
     """`erase`, `keep` or `neutral`."""
@@ -45,11 +45,11 @@ class Portion:
     is_first: Bool[Tensor, " row"] | None = None
     """Of a context to erase: whether the text is about the first group."""
     outputs: Int[Tensor, " output"] | None = None
-    """Of a context to erase: the next token of each of its outputs, where they are known."""
+    """Of a context to erase: the next token of each output, where they are known."""
     choices: Int[Tensor, "read output"] | None = None
-    """Of a context to keep: the next token of each of its outputs, where they are known."""
+    """Of a context to keep: the next token of each output, where they are known."""
     side: Int[Tensor, " row"] | None = None
-    """Of a context to keep whose first choice is the form that agrees: the number of its group."""
+    """Of a context to keep whose first choice agrees: the number of its group."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -88,17 +88,18 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
 
 
 def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
-    found: list[list[int]] = []
+    """Numbers of portions of similar lengths to run together, up to `PASS` tokens."""
+    passes: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
-        own = len(portions[i].ids)
-        if not found or (rows + own) * longest > PASS:
-            found.append([])
-            rows, longest = 0, portions[i].ids.shape[1]
-        found[-1].append(i)
-        rows += own
-    return found
+        count, length = portions[i].ids.shape
+        if not passes or (rows + count) * longest > PASS:
+            passes.append([])
+            longest = length
+            rows = 0
+        passes[-1].append(i)
+        rows += count
+    return passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +123,8 @@ class Joined:
 def one_pass(portions: Sequence[Portion], *, branch: bool) -> Joined:
     """Portions in their order; `branch` for one row."""
     lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
-    every = [row for portion in portions for row in portion.ids]
-    texts = [tuple(row[:n].tolist()) for row, n in zip(every, lengths, strict=True)]
+    rows = [row for portion in portions for row in portion.ids]
+    texts = [tuple(row[:n].tolist()) for row, n in zip(rows, lengths, strict=True)]
     starts = np.cumsum([0, *lengths])
     row = np.repeat(np.arange(len(texts)), lengths)
     place = np.stack([row, np.arange(len(row)) - starts[row]])
@@ -142,7 +143,7 @@ def one_pass(portions: Sequence[Portion], *, branch: bool) -> Joined:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """A context to erase with all of its people of two groups, tokenised when it is drawn."""
+    """A context to erase with its people of two groups, tokenised when drawn."""
 
     first: str
     """The first group."""
@@ -153,54 +154,50 @@ class Context:
 
     def portion(self, model: LanguageModel) -> Portion:
         """Its texts, read at their ends."""
-        ids, mask, last = padded(_ids(model, [v.text + said for v, said in self.people]))
+        portion = ends(model, [v.text + beginning for v, beginning in self.people])
         is_first = torch.tensor([v.group == self.first for v, _ in self.people])
-        outputs = torch.tensor(sorted(self.outputs), device=model.device)
-        return Portion("erase", ids, mask, (torch.arange(len(ids)), last), is_first, outputs)
+        outputs = torch.tensor(sorted(self.outputs))
+        return replace(portion, kind="erase", is_first=is_first, outputs=outputs)
 
 
 def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Context]:
     """Every context, with the people of every two groups."""
-    tokens, contexts = [following(model, sample) for sample in data.samples], list[Context]()
+    tokens = [following(model, sample) for sample in data.samples]
+    contexts: dict[tuple[str, str, str], Context] = {}
     for a, b in data.pairs:
-        found: dict[str, Context] = {}
         for sample, after in zip(data.samples, tokens, strict=True):
             people = (*sample.of(a), *sample.of(b))
-            for said in beginnings(sample, after):
-                context = found.setdefault(f"{sample.template}{said}", Context(a))
-                context.people.extend((v, said) for v in people)
-                context.outputs.update(after[said])
-        contexts += found.values()
-    return contexts
+            for beginning in beginnings(sample, after):
+                key = a, b, f"{sample.template}{beginning}"
+                context = contexts.setdefault(key, Context(a))
+                context.people.extend((v, beginning) for v in people)
+                context.outputs.update(after[beginning])
+    return [*contexts.values()]
 
 
 def to_keep(
     model: LanguageModel, data: CounterfactualSet, rng: np.random.Generator
 ) -> list[Portion]:
-    """Portions of texts after several contexts, read at their ends, in random order.
-
-    A portion has texts after many contexts, so that its gradient is of more than one of them.
-    """
-    choices, agrees = _choices(model, data), agreement_like(data)
+    """Portions of texts after several contexts, read at their ends, in random order."""
+    tokens, agrees = _choices(model, data), agreement_like(data)
     sides = {v.text: data.groups.index(v.group) for s in data.samples for v in s.variations}
-    places = [p for group in places_by_context(model, data).values() for p in group]
     by_count: dict[int, list[str]] = {}
-    every = [*dict.fromkeys(place.text for place in places)]
-    for text in (every[i] for i in rng.permutation(len(every))):
-        by_count.setdefault(len(choices.get(text, ())), []).append(text)
+    texts = texts_by_context(model, data)
+    for text in (texts[i] for i in rng.permutation(len(texts))):
+        by_count.setdefault(len(tokens.get(text, ())), []).append(text)
     portions = []
-    for count, texts in by_count.items():
-        for begin in range(0, len(texts), _ROWS):
-            some = texts[begin : begin + _ROWS]
-            known = torch.tensor([choices[text] for text in some]) if count else None
-            side = torch.tensor([sides[text] for text in some]) if count and agrees else None
-            portions.append(replace(ends(_ids(model, some)), choices=known, side=side))
+    for count, alike in by_count.items():
+        for begin in range(0, len(alike), _ROWS):
+            batch = alike[begin : begin + _ROWS]
+            choices = torch.tensor([tokens[text] for text in batch]) if count else None
+            side = torch.tensor([sides[text] for text in batch]) if count and agrees else None
+            portions.append(replace(ends(model, batch), choices=choices, side=side))
     return portions
 
 
-def ends(rows: Sequence[Int[Tensor, " _"]]) -> Portion:
+def ends(model: LanguageModel, texts: Sequence[str]) -> Portion:
     """A portion to keep, read at the ends of its texts."""
-    ids, mask, last = padded(rows)
+    ids, mask, last = padded(_ids(model, texts))
     return Portion("keep", ids, mask, (torch.arange(len(ids)), last))
 
 
@@ -223,22 +220,19 @@ def running(model: LanguageModel, texts: Sequence[str]) -> list[Portion]:
 def padded(
     rows: Sequence[Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"], Int[Tensor, " row"]]:
-    """Token ids and mask, padded on the right, and the last token of each row."""
-    ids, mask = (
-        pad_sequence(own, batch_first=True) for own in ([*rows], [*map(torch.ones_like, rows)])
-    )
+    """Token ids and mask, padded on the right, and the last column of each row."""
+    ids = pad_sequence([*rows], batch_first=True)
+    mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True)
     return ids, mask, mask.sum(1) - 1
 
 
 def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
-    """Tokens that may differ between the groups.
-
-    Forms that agree, outputs of sets to keep, and gendered words of one token.
-    """
+    """Tokens of forms that agree, of outputs of sets to keep, and of gendered words of one."""
     words = sorted(task.substitution.lexicon_words) if task.substitution else []
     single = [e.ids[-1] for e in encode(model, [f" {w}" for w in words]) if len(e.after(0)) == 1]
     outputs = [o for data in task.keep for sample in data.samples for o in sample.outputs]
-    outputs += [f" {f}" for group in task.groups for f in task.axis.groups[group].forms.values()]
+    groups = [task.axis.groups[name] for name in task.groups]
+    outputs += [f" {form}" for group in groups for form in group.forms.values()]
     first = [e.ids[e.after(0)[0]] for e in encode(model, [*dict.fromkeys(outputs)])]
     return torch.tensor(sorted({*single, *first}), dtype=torch.long)
 
@@ -258,14 +252,12 @@ def _ids(
 
 def _choices(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[int]]:
     """Prompt → the next tokens of its outputs; of forms that agree, the right one first."""
-    found: dict[str, list[int]] = {}
+    choices: dict[str, list[int]] = {}
     for sample in data.samples:
         for side, group in enumerate(data.groups):
-            for variation in sample.of(group):
-                prompt = variation.text
-                own = encode(model, [prompt + output for output in sample.outputs])
-                first = [encoding.ids[encoding.after(len(prompt))[0]] for encoding in own]
+            for prompt in (variation.text for variation in sample.of(group)):
+                encodings = encode(model, [prompt + output for output in sample.outputs])
+                choices[prompt] = [e.ids[e.after(len(prompt))[0]] for e in encodings]
                 if agreement_like(data):
-                    first = [first[side], *first[:side], *first[side + 1 :]]
-                found[prompt] = first
-    return found
+                    choices[prompt].insert(0, choices[prompt].pop(side))
+    return choices

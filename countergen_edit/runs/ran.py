@@ -1,4 +1,4 @@
-"""When a run was made, how long it took, on which hardware, and in which conversation."""
+"""When a run was made, how long it took, its hardware and its conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def now() -> datetime:
 
 @dataclass
 class Ran:
-    """What the entry `ran` of a manifest holds, over all sessions; times are in UTC."""
+    """The entry `ran` of a manifest, over all sessions; times are in UTC."""
 
     begin: datetime
     end: datetime
@@ -31,15 +31,14 @@ class Ran:
 
 
 def until_now(earlier: Mapping[str, Any] | None, begin: datetime) -> dict[str, Any]:
-    """The entry at this moment of a session that began then, added to earlier sessions."""
+    """The entry now, of a session that began then added to earlier ones."""
     end = now()
-    first = {"begin": begin.isoformat(timespec="seconds"), "seconds": 0.0, "hardware": ()}
-    known: Mapping[str, Any] = earlier or first
+    earlier = earlier or {}
     return {
-        "begin": known["begin"],
+        "begin": earlier.get("begin", begin.isoformat(timespec="seconds")),
         "end": end.isoformat(timespec="seconds"),
-        "seconds": round(known["seconds"] + (end - begin).total_seconds(), 1),
-        "hardware": [*dict.fromkeys((*known["hardware"], hardware()))],
+        "seconds": round(earlier.get("seconds", 0.0) + (end - begin).total_seconds(), 1),
+        "hardware": [*dict.fromkeys((*earlier.get("hardware", ()), hardware()))],
     }
 
 
@@ -64,7 +63,8 @@ def in_words(manifest: Mapping[str, Any]) -> str:
     """
     if (ran := manifest.get("ran")) is None:
         return ""
-    begin, machines = datetime.fromisoformat(ran["begin"]), " and ".join(ran["hardware"])
+    begin = datetime.fromisoformat(ran["begin"])
+    machines = " and ".join(ran["hardware"])
     return f"{begin:%Y-%m-%d %H:%M} UTC, {duration(ran['seconds'])} on {machines}"
 
 
@@ -72,12 +72,12 @@ def conversation_in_words(manifest: Mapping[str, Any]) -> str:
     """The conversation that contains the texts; empty for plain texts."""
     if not (template := manifest.get("template")):
         return ""
-    beside = "texts are plain, and those of test data" if "beside" in template else "texts"
+    texts = "texts are plain, and those of test data" if "beside" in template else "texts"
     too = " too" if "beside" in template else ""
-    reply = f"{beside} stand in the model's chat template{too}, as the beginning of its reply to"
+    reply = f"{texts} stand in the model's chat template{too}, as the beginning of its reply to"
     thought = ", which begins after an empty thought" if "thought" in template else ""
-    told = f" (the template is told {template['closing']})" if "closing" in template else ""
-    return f"{reply} “{template['instruction']}”{thought}{told}"
+    closing = f" (the template is told {template['closing']})" if "closing" in template else ""
+    return f"{reply} “{template['instruction']}”{thought}{closing}"
 
 
 def duration(seconds: float) -> str:

@@ -17,10 +17,10 @@ from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.edits.checkpoints import Saved, edits_in_record, folded_into, save_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.decisions import taken_rows
+from countergen_edit.metrics.items import item_scores, logged_scores
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.compare import rows_of_log
 from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RATINGS, RESULTS
 from countergen_edit.runs.folder import finished_rows, read_manifest, read_records, read_rows
 from countergen_edit.runs.logs import Log, read_log
@@ -298,7 +298,7 @@ def open_run_or_log(path: Path | str, seed: int = 0) -> Run:
     path = Path(path).expanduser()
     log = None if (path / RESULTS).is_file() else read_log(path)
     if log is not None:
-        results = Results(rows_of_log(log, seed))
+        results = Results(logged_scores(item_scores(log.items), seed))
         return Run(path, results, {"model": log.model, "command": log.tool}, log=log)
     if path.is_file():
         raise UserError(f"{path} is not a run folder, and no log of lm_eval or inspect")

@@ -55,45 +55,40 @@ from countergen_edit.runs.plan import Plan
 _SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
 """Entries of the manifest that scores depend on, beside the texts."""
 KEPT_DRAWS = 200
-"""Resamples that a row of the screening keeps: the spread of a difference is known to 5 %."""
+"""Resamples kept by a row of the screening: they tell the spread of a difference to 5 %."""
 STAY = 3
-"""One in so many candidates of the first rung stays after it, and of those after the next."""
+"""One in so many candidates stays after each rung."""
 RUNG = "rung"
 """The facet of screening rows."""
 WORTH_ADDING = 0.1
-"""Share of the bias that an edit must remove by itself to be tried in a combination."""
+"""Share of the bias that an edit must remove alone to be tried in a combination."""
 TRIED = 4
-"""How many edits a greedy step tries to add; those of the front come first."""
+"""Edits that a greedy step tries to add, those of the front first."""
 SCALINGS = 3
-"""How many times an update that is over a budget is scaled down."""
+"""Times that an update over a budget is scaled down."""
 SCALED_COST = 0.95
-"""The share of a budget that an update is scaled to, as if costs were proportional to it."""
+"""Share of a budget that an update is scaled to, as if costs were proportional."""
 LEAST_GAIN = 0.002
-"""A combination must remove this share of the bias more than the edit it extends."""
+"""Share of the bias that a combination must remove beyond the edit it extends."""
 
 
 def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
-    """Run the units that the folder does not hold yet; the model is unedited when this returns.
-
-    Args:
-        plan: checked.
-        model, folder: where rows and edits come from and go.
-    """
-    known = folder.manifest.get("batch_reductions", {})
-    kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
-    with tqdm(leave=False, disable=None) as progress, kept:
+    """Run the units that a folder lacks of a checked plan; the model ends unedited."""
+    earlier = folder.manifest.get("batch_reductions", {})
+    fixed = reductions_kept(model, earlier, lambda counts: folder.note(batch_reductions=counts))
+    with tqdm(leave=False, disable=None) as progress, fixed:
         runners = [Runner(plan, model, task, folder, progress) for task in plan.tasks]
         for runner in runners:
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
         for runner in runners if plan.erasers else ():
             runner.finish()
-        if others := {run for runner in runners for run in runner.stored.others}:
-            folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(others))}.")
+        if runs := {run for runner in runners for run in runner.stored.others}:
+            folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(runs))}.")
 
 
 @dataclass
 class _Group:
-    """An eraser at one site: its candidates by layer, and the indices of those in progress."""
+    """An eraser at one site: its candidates by layer, and indices of those in progress."""
 
     candidates: Sequence[Candidate]
     current: list[int]
@@ -101,7 +96,6 @@ class _Group:
 
     @property
     def left(self) -> list[Candidate]:
-        """The candidates in progress."""
         return [self.candidates[i] for i in self.current]
 
 
@@ -111,13 +105,17 @@ class Runner:
     def __init__(
         self, plan: Plan, model: LanguageModel, task: Task, folder: RunFolder, progress: Any
     ) -> None:
-        self.plan, self.model, self.task, self.folder = plan, model, task, folder
-        self._bar, self._stage = progress, ""
+        self.plan = plan
+        self.model = model
+        self.task = task
+        self.folder = folder
+        self._bar = progress
+        self._stage = ""
         self.fits = FitCache(model, task, folder, plan)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
-        self.costs = [metric for metric in self.metrics if isinstance(metric, Cost)]
+        self.costs = [m for m in self.metrics if isinstance(m, Cost)]
         self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
-        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
+        others = [m for m in self.metrics if not (m.is_slow or m is self.bias)]
         self.quick = [self.bias, *others]
         """The metrics of every candidate."""
         tested: tuple[MeasuredSplit, ...] = ("test",) if plan.tested == "every" else ()
@@ -132,7 +130,7 @@ class Runner:
         if not plan.erasers:
             return
         self.erasers = [
-            (name, ranked) for name, own in plan.erasers.items() for ranked in _ranked(own, plan)
+            (name, ranked) for name, one in plan.erasers.items() for ranked in _ranked(one, plan)
         ]
         """With their names in the run, at every rank."""
         self.groups = [
@@ -145,7 +143,7 @@ class Runner:
         """The candidates of one eraser at one site; `together` they are one edit."""
         if plan.together:
             self.groups = [self.fits.together(group) for group in self.groups]
-        trained = [(name, eraser) for name, eraser in self.erasers if eraser.trains_weights]
+        trained = [named for named in self.erasers if named[1].trains_weights]
         self.updates = [Candidate(WEIGHTS, None, name, eraser) for name, eraser in trained]
         """The candidates that update weights."""
         self.halving = Halving(model.n_layers)  # which measures all in full
@@ -154,10 +152,10 @@ class Runner:
         self.shares = self.halving.shares(max(map(len, self.groups), default=0))
         """Of validation data, of each rung of the screening."""
         if self.groups or HEAD in plan.sites:
-            # Edits resume from states below them, which only a pass of the unedited model keeps.
+            # Edits resume from states that only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
-            layers = map(self.fits.layers, plan.sites)
-            resumed = [own[i] for own in layers for i in self.halving.grid(len(own))]
+            by_site = map(self.fits.layers, plan.sites)
+            resumed = [layers[i] for layers in by_site for i in self.halving.grid(len(layers))]
         else:
             resumed = [*self._below(self.updates)]
         resuming = self.fits.resuming(resumed)
@@ -167,7 +165,7 @@ class Runner:
         }
 
     def _below(self, candidates: Sequence[Candidate]) -> list[int]:
-        """The layers of candidates, and the block below the first that an update changes."""
+        """Layers of candidates, and the block below the first that an update changes."""
         layers = [c.layer for c in candidates if c.layer is not None]
         updates = [c.eraser for c in candidates if c.trains_weights]
         first = [update.first_block(self.model.n_layers) for update in updates]
@@ -178,8 +176,8 @@ class Runner:
     @property
     def candidates(self) -> list[Candidate]:
         """Every candidate, by site, layer and eraser; updates of weights last."""
-        own = {site: [g for g in self.groups if g[0].site == site] for site in self.plan.sites}
-        maps = [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
+        by_site = [[g for g in self.groups if g[0].site == site] for site in self.plan.sites]
+        maps = [c for groups in by_site for layer in zip(*groups, strict=True) for c in layer]
         return [*maps, *self.updates]
 
     @property
@@ -188,40 +186,39 @@ class Runner:
         return [*self.groups, *([update] for update in self.updates)]
 
     def stage(self, name: str, units: int | None = None) -> None:
-        """Begin a stage of so many units; None where the number is unknown."""
+        """Begin a stage of so many units; None if unknown."""
         self._stage = name
         self._bar.reset(units)
         self._bar.set_description_str(name)
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
-    def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
+    def record(self, unit: str, label: str, work: Callable[..., list[Row]], *args: Any) -> None:
         """Record the rows of a unit of the task, unless the folder holds it."""
         name = f"{self.task.name}/{unit}"
         if not self.folder.done(name):
-            before = "" if self._stage in ("", about) else f"{self._stage}: "
-            self._bar.set_description_str(f"{before}{about}")
+            prefix = "" if self._stage in ("", label) else f"{self._stage}: "
+            self._bar.set_description_str(f"{prefix}{label}")
             self.folder.record(name, work(*args))
         self._bar.update()
 
     def rows(self, unit: str | None = None) -> list[Row]:
         """The task's recorded rows, or those of one unit."""
-        own = [row for row in self.folder.rows() if row.task == self.task.name]
-        return own if unit is None else [r for r in own if r.unit == f"{self.task.name}/{unit}"]
+        name = self.task.name
+        rows = [row for row in self.folder.rows() if row.task == name]
+        return rows if unit is None else [r for r in rows if r.unit == f"{name}/{unit}"]
 
     def measure_unedited(self) -> None:
-        """Measure the unedited model, and the edit of a plan without erasers, metric by metric."""
-        given = self.plan.before
-        if given is not None and not self.folder.has_edit(given.id):
-            self.folder.keep(given)
-        for edit in dict.fromkeys((None, given)):
-            about = "unedited model" if edit is None else edit.label
-            self.stage(about, len(self.metrics))
+        """Measure the unedited model and the edit of a plan without erasers by each metric."""
+        before = self.plan.before
+        if before is not None and not self.folder.has_edit(before.id):
+            self.folder.keep(before)
+        for edit in dict.fromkeys((None, before)):
+            self.stage("unedited model" if edit is None else edit.label, len(self.metrics))
             for metric in self.metrics:
                 name = f"{'unedited' if edit is None else f'test/{edit.id}'}/{metric.name}"
                 self.record(name, metric.name, self.measure, edit, "test", [metric])
 
     def measure_candidates(self) -> None:
-        """Measure the unedited model, screen the candidates, and measure the finalists."""
         self.stage("unedited model", 1)
         self.record("unedited", "unedited model", self._unedited)
         if self.plan.stops_early and not has_significant_bias(self.rows()):
@@ -244,28 +241,25 @@ class Runner:
                     self._measure_scaled(candidate)
 
     def _screened(self) -> list[Candidate]:
-        """The candidates that all validation data are for.
-
-        Halving finds them, rung by rung; all groups of candidates of which one is selected compete.
-        """
-        every = [_Group(own, self.halving.grid(len(own))) for own in self.groups]
-        pools = [[group] for group in every] if self.plan.select == "eraser" else [every]
-        first = [sum(len(group.current) for group in pool) for pool in pools]
+        """The candidates to measure on all validation data, found by halving."""
+        groups = [_Group(members, self.halving.grid(len(members))) for members in self.groups]
+        pools = [[group] for group in groups] if self.plan.select == "eraser" else [groups]
+        sizes = [sum(len(group.current) for group in pool) for pool in pools]
         for rung, share in enumerate(self.shares, start=1):
-            candidates = [candidate for group in every for candidate in group.left]
-            about = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
-            self.stage(about, 1 + len(candidates))
+            candidates = [c for group in groups for c in group.left]
+            label = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
+            self.stage(label, 1 + len(candidates))
             rows = self._screening_rows(rung, share, candidates)
-            for pool, count in zip(pools, first, strict=True):
-                self._narrow(pool, rows, max(1, count // STAY**rung))
-        finalists = [candidate for group in every for candidate in group.left]
+            for pool, size in zip(pools, sizes, strict=True):
+                self._narrow(pool, rows, max(1, size // STAY**rung))
+        finalists = [c for group in groups for c in group.left]
         self.fits.fit_ahead(finalists)
         return finalists
 
     def _screening_rows(
         self, rung: int, share: float, candidates: Sequence[Candidate]
     ) -> list[Row]:
-        """Every quick figure of candidates on a share of the data, and the share they remove."""
+        """Quick figures of candidates on a share of the data, with the bias removed."""
         self.fits.fit_ahead(candidates)
         task = self.task.thinned(share, self.plan.seed)
         metrics = [metric.bound(task) for metric in self.quick]
@@ -277,8 +271,8 @@ class Runner:
             rows = [r for m in metrics for r in m.measure(context, edit, "validation")]
             if edit is not None and (removed := bias.removed(context, edit, "validation")):
                 draws = bias.removed_draws(context, edit, "validation")
-                kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
-                finite = kept.tolist() if np.isfinite(kept).all() else []
+                draws = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
+                finite = draws.tolist() if np.isfinite(draws).all() else []
                 rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))
             return [
                 replace(row, split=SCREENING, facets={**row.facets, RUNG: float(rung)})
@@ -292,21 +286,18 @@ class Runner:
         return [row for row in self.rows() if row.facets.get(RUNG) == rung]
 
     def _narrow(self, pool: Sequence[_Group], rows: Sequence[Row], most: int) -> None:
-        """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
-        ids = {self.fits.id_of(own.candidates[i]): (own, i) for own in pool for i in own.current}
+        """Keep the best of a pool and add candidates halfway to measured neighbours."""
+        ids = {self.fits.id_of(g.candidates[i]): (g, i) for g in pool for i in g.current}
         alone = all(c.eraser.is_baseline for group in pool for c in group.candidates)
         measured = points(rows, SCREENING, self.costs, baselines=alone)
         kept = [ids[p.edit] for p in survivors([p for p in measured if p.edit in ids], most)]
         for group in pool:
             group.measured |= {*group.current}
-            best = [i for own, i in kept if own is group]
+            best = [i for g, i in kept if g is group]
             group.current = sorted([*best, *between(group.measured, best)])
 
     def _measure_scaled(self, update: Candidate) -> None:
-        """Measure a smaller factor of an update that is over a budget, until one keeps them.
-
-        Training knows the costs of some held-out texts only.
-        """
+        """Scale an update down until it keeps the budgets: training knows costs of few texts."""
         factor = update.params.get("scale", 1.0)
         for _ in range(SCALINGS):
             points = self._points({self.fits.id_of(update)})
@@ -321,15 +312,15 @@ class Runner:
             self._measure_candidate(update)
 
     def _measure_heads(self) -> None:
-        """Measure each eraser at more and more of the heads that carry the bias."""
+        """Measure each eraser at ever more of the heads that carry the bias."""
         locate = METRICS.make("locate", sites=(), verified=0).bound(self.task)
         self.stage("heads", 1)
         self.record("heads", "maps of heads", self.measure, None, "validation", [locate])
         self.fits.heads = heads = carriers(self.rows("heads"))
         for name, eraser in self.erasers:
-            every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
+            candidates = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
             for size in (size for size in HEAD_COUNTS if size <= len(heads)):
-                chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
+                chosen = sorted(candidates[:size], key=lambda c: (c.layer, c.site))
                 self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
 
     def _measure_together(self, candidates: tuple[Candidate, ...], unit: str) -> str | None:
@@ -355,11 +346,11 @@ class Runner:
             return
         edits = [self.fits.joined(candidates) for candidates in selected]
         if plan.tested == "chosen":  # states below other edits are not read again
-            resumed = self._below([candidate for chain in selected for candidate in chain])
+            resumed = self._below([c for chain in selected for c in chain])
             self.context.model = self.fits.resuming(resumed)
         self.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
-        about = "test data: unedited model"
-        self.record("test/unedited", about, self.measure, None, "test", self._untested)
+        label = "test data: unedited model"
+        self.record("test/unedited", label, self.measure, None, "test", self._untested)
         for edit, candidates in zip(edits, selected, strict=True):
             self._test(edit, candidates)
         if plan.baselines:
@@ -385,14 +376,14 @@ class Runner:
         id_of = self.fits.id_of
         if self.plan.together:
             failed = {row.edit for row in self.rows() if row.metric == FAILED}
-            found = [group for group in self._competing if not failed & {*map(id_of, group)}]
+            selected = [group for group in self._competing if not failed & {*map(id_of, group)}]
         else:
             self.record("choice", "choice", self._choice_rows)
             chosen = {row.edit for row in self.rows("choice")}
-            found = [[c] for group in self._competing for c in group if id_of(c) in chosen]
-        if not found:
+            selected = [[c] for group in self._competing for c in group if id_of(c) in chosen]
+        if not selected:
             raise UserError(_why_none(self.rows()))
-        return found
+        return selected
 
     def attempt(
         self, chain: Sequence[Candidate], figures: Callable[[NamedEdit], list[Row]]
@@ -405,7 +396,7 @@ class Runner:
         for candidate in chain:
             if not self.folder.has_edit(self.fits.id_of(candidate)):
                 if not candidate.trains_weights:
-                    self.fits.data(candidate)  # no room for activations is not an eraser's fault
+                    self.fits.data(candidate)  # a lack of room is not an eraser's fault
                 try:
                     self.fits.part(candidate)
                 except NotWrittenError:
@@ -415,7 +406,7 @@ class Runner:
         return figures(self.fits.joined(chain))
 
     def _error_row(self, candidate: Candidate, error: Exception) -> Row:
-        wanted = candidate.eraser.get_params().get("rank")
+        rank = candidate.eraser.get_params().get("rank")
         name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         return Row(
             FAILED,
@@ -426,46 +417,43 @@ class Runner:
             eraser=candidate.name,
             site=candidate.site,
             layers=tuple(c.layer for c in candidate.chain if c.layer is not None),
-            rank=wanted if isinstance(wanted, int) else 0,  # some erasers choose it in the fit
+            rank=rank if isinstance(rank, int) else 0,  # some erasers choose it in the fit
             seed=self.plan.seed,
             detail={"error": f"{name}{error}"},
         )
 
     def _unedited(self) -> list[Row]:
-        rows = [row for split in self.splits for row in self.measure(None, split, self.quick)]
+        rows = [r for split in self.splits for r in self.measure(None, split, self.quick)]
         return [*rows, *significant_bias(rows)]
 
     @property
     def _certifies_all(self) -> bool:
-        """Whether every candidate gets a certificate; of many only the selected one does."""
+        """Whether every candidate gets a certificate, else the selected one."""
         return self.plan.select == "eraser" and not self.shares
 
     def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
-        """The rows that the selection reads, and in a sweep those of test data."""
+        """Rows for the selection, and in a sweep those of test data."""
         rows = self.certificate(candidate) if candidate and self._certifies_all else []
-        rows += [row for split in self.splits for row in self.measure(edit, split, self.quick)]
+        rows += [r for split in self.splits for r in self.measure(edit, split, self.quick)]
         for split in reversed(self.splits):
             rows += self._removed(edit, split)
         return rows
 
     def certificate(self, candidate: Candidate) -> list[Row]:
-        """Rows on a fit: accuracy of probes, the course of a training, where a gate opened.
-
-        Folds of probes never share a name.
-        """
+        """Rows on a fit: accuracy of probes, the course of a training, where a gate opened."""
         seed = self.plan.seed
+        named = self.fits.part(candidate)
         if candidate.trains_weights:
-            named = self.fits.part(candidate)
-            curve, own = self.fits.distillation(candidate).recorded()
-            rows = training_rows(curve, own, self.task)
-            return self.marked(rows, named, "validation")
+            curve, contexts = self.fits.distillation(candidate).recorded()
+            return self.marked(training_rows(curve, contexts, self.task), named, "validation")
         data = self.fits.data(candidate)
         state = unit_seed(seed, "certificate", candidate.layer) % 2**32
         eraser = self.fits.fit(candidate)
         with fitting_threads(data.at(candidate.layer)):
             certificate = data.certify(eraser, candidate.layer, state)
         n = int((data.used(eraser, candidate.layer)[0] & ~data.keep).sum())
-        anew, remark = eraser.refit_in_folds, eraser.note_
+        anew = eraser.refit_in_folds
+        remark = eraser.note_
         if candidate.site == EVERYWHERE:
             of_fit = (
                 "probes read its own block under the map that was fitted there, not under the edit "
@@ -473,7 +461,6 @@ class Runner:
             )
             remark = "; ".join(filter(None, (remark, of_fit)))
         rows = certificate_rows(certificate, self.task, n, refitted=anew, remark=remark)
-        named = self.fits.part(candidate)
         [place] = named.edit.placements
         with applied(self.model, self.fits.edit_before(candidate)) as model:
             rows += gate_rows(openings(model, self.task, place, self.plan.scratch), seed)
@@ -482,20 +469,20 @@ class Runner:
     def measure(
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
     ) -> list[Row]:
-        """The rows of some metrics under an edit; of test data in the chat template too, if asked.
+        """The rows of metrics under an edit; of test data in the chat template too, if asked.
 
-        Slow metrics decide by themselves what is a message and what a reply.
+        Slow metrics decide by themselves which text is a message and which a reply.
         """
-        rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
+        rows = [r for m in metrics for r in m.measure(self.context, edit, split)]
         if split == "test" and self._in_chat is not None:
-            quick = [metric for metric in metrics if metric.is_selectable and not metric.is_slow]
+            quick = [m for m in metrics if m.is_selectable and not m.is_slow]
             replies = [row for m in quick for row in m.measure(self._in_chat, edit, split)]
             rows += [replace(row, dataset=row.dataset + IN_CHAT) for row in replies]
         return self.marked(rows, edit, split)
 
     @cached_property
     def _in_chat(self) -> EvaluationContext | None:
-        """The context of texts as replies, where they are measured beside plain ones."""
+        """The context of texts as replies, where these are measured besides plain ones."""
         if (model := replying(self.context.model)) is None:
             return None
         stored = replace(self.stored, key=digest([self.stored.key, IN_CHAT]))
@@ -515,17 +502,16 @@ class Runner:
 
     @property
     def _untested(self) -> list[Metric]:
-        """The metrics that candidates are not measured by on test data."""
+        """Metrics by which no candidate is measured on test data."""
         return [m for m in self.metrics if m.is_slow or self.plan.tested == "chosen"]
 
     def _test(self, edit: NamedEdit, candidates: Sequence[Candidate]) -> None:
         """Measure an edit on test data and, unless every edit is, random directions."""
-        about = f"test data: {edit.label}"
-        self.record(f"test/{edit.id}", about, self._tested, edit, candidates)
+        self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit, candidates)
         if self._has_control(edit):
             control = self.fits.control(edit)
-            about = f"test data: random directions of rank {control.record.rank}"
-            self.record(f"test/{control.id}", about, self._tested, control)
+            label = f"test data: random directions of rank {control.record.rank}"
+            self.record(f"test/{control.id}", label, self._tested, control)
 
     def _has_control(self, edit: NamedEdit) -> bool:
         return self.plan.tested == "chosen" and self.fits.has_control(edit)
@@ -542,28 +528,27 @@ class Runner:
         return rows
 
     def _test_baseline(self, group: Sequence[NamedEdit]) -> None:
-        """Measure a baseline on test data; of several variants the best on validation data."""
+        """Measure a baseline on test data; of variants the best on validation data."""
         [edit, *others] = group
         for variant in group if others or self.plan.tested == "every" else ():
-            about = f"validation data: {variant.label}"
-            self.record(f"baseline/{variant.id}", about, self._measured, variant)
+            label = f"validation data: {variant.label}"
+            self.record(f"baseline/{variant.id}", label, self._measured, variant)
         if others:
-            best = choose(self._points({variant.id for variant in group}, baselines=True)).edit
-            [edit] = [variant for variant in group if variant.id == best]
+            best = choose(self._points({v.id for v in group}, baselines=True))
+            [edit] = [v for v in group if v.id == best.edit]
         self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
-    def _points(self, ids: Collection[str], *, baselines: bool = False) -> list[Point]:
-        """Some edits by their figures on all validation data."""
-        every = points(self.rows(), "validation", self.costs, baselines=baselines)
-        return [point for point in every if point.edit in ids]
+    def _points(self, ids: Collection[str | None], *, baselines: bool = False) -> list[Point]:
+        """The edits of these ids by their figures on all validation data."""
+        measured = points(self.rows(), "validation", self.costs, baselines=baselines)
+        return [point for point in measured if point.edit in ids]
 
     def _choice_rows(self) -> list[Row]:
         """The row `choice` of each eraser: the chosen edit and its cost."""
-        removed, rows = self._removed_rows(), []
+        rows = []
+        removed = self._removed_rows()
         for group in self._competing:
-            ids = {self.fits.id_of(candidate) for candidate in group}
-            candidates = self._points(ids, baselines=True)
-            if candidates:
+            if candidates := self._points({*map(self.fits.id_of, group)}, baselines=True):
                 best = choose(candidates)
                 detail = {**best.detail, "candidates": len(group)}
                 rows.append(_cost_row(removed[best.edit], "choice", best, detail))
@@ -571,40 +556,39 @@ class Runner:
 
     def _front_rows(self, chosen: str) -> list[Row]:
         """The row `cost` of each edit, by validation rows; test rows are only reported."""
-        rows, removed, found = self.rows(), self._removed_rows(), []
-        candidates = points(rows, "validation", self.costs)
-        on_front = {p.edit for p in front(candidates)}
-        test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
+        rows, removed, costs = self.rows(), self._removed_rows(), []
+        on_front = {p.edit for p in front(points(rows, "validation", self.costs))}
+        tested = points(rows, "test", self.costs, baselines=True)
+        of_test = {point.edit: {**point.detail, "cost": point.cost} for point in tested}
         for point in points(rows, "validation", self.costs, baselines=True):
-            reported = test.get(point.edit)
-            of_test = {} if reported is None else reported.detail | {"cost": reported.cost}
-            told = ("removed", "cost", "degradations", "groups")
+            figures = of_test.get(point.edit, {})
+            reported = ("removed", "cost", "degradations", "groups")
             detail = {
                 **point.detail,
-                **{f"{key}_test": of_test.get(key) for key in told},
+                **{f"{key}_test": figures.get(key) for key in reported},
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen,
             }
-            found.append(_cost_row(removed[point.edit], "cost", point, detail))
-        return found
+            costs.append(_cost_row(removed[point.edit], "cost", point, detail))
+        return costs
 
     def _removed_rows(self) -> dict[str, Row]:
-        wanted = ("bias_removed", "validation")
-        return {row.edit: row for row in self.rows() if (row.metric, row.split) == wanted}
+        rows = [row for row in self.rows() if row.metric == "bias_removed"]
+        return {row.edit: row for row in rows if row.split == "validation"}
 
     def _best_combination(self) -> Point | None:
         """The best edit of the task; None where nothing but controls could be measured.
 
-        A greedy step adds to the best edit so far others at other places, those of the front
-        first, and goes on from the best of them, as long as it removes noticeably more or brings
-        the cost within the budgets.
+        A greedy step adds edits at other places to the best one so far, those of the front first,
+        as long as it removes noticeably more or brings the cost within the budgets.
         """
-        # A resumed run may hold combinations already; they are found again from single candidates.
+        # Combinations of a resumed run are found again from single candidates.
         singles = self._points(self._of_edit)
         if not singles:
             return None
         self.stage("combinations")
-        best, on_front = choose(singles), {p.edit for p in front(singles)}
+        best = choose(singles)
+        on_front = {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
         for _ in range(self.plan.combine - 1 if self.groups else 0):
@@ -616,20 +600,19 @@ class Runner:
         return best
 
     def _extended(self, best: Point, worthy: Sequence[Point]) -> list[Point]:
-        """The best edit with one more candidate, for each that is worth a try."""
-        base, order = self._of_edit[best.edit], self.candidates
+        """The best edit with each further candidate that is worth a try."""
+        base = self._of_edit[best.edit]
+        order = self.candidates
         places = {(c.site, c.layer) for c in base}
-        singles = [candidate for point in worthy for candidate in self._of_edit[point.edit]]
-        others = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
-        tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
-        chains = [self.fits.together(candidates) for candidates in tried]
-        self.fits.fit_ahead([candidate for chain in chains for candidate in chain])
-        names = [" + ".join(c.label for c in candidates) for candidates in tried]
-        found = [
-            self._measure_together(candidates, f"combined/{name}")
-            for candidates, name in zip(tried, names, strict=True)
-        ]
-        return self._points({edit for edit in found if edit is not None})
+        singles = [c for point in worthy for c in self._of_edit[point.edit]]
+        added = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
+        tried = [tuple(sorted([*base, c], key=order.index)) for c in added]
+        self.fits.fit_ahead([c for candidates in tried for c in self.fits.together(candidates)])
+        ids = set[str | None]()
+        for candidates in tried:
+            name = " + ".join(c.label for c in candidates)
+            ids.add(self._measure_together(candidates, f"combined/{name}"))
+        return self._points(ids)
 
 
 def _ranked(eraser: BaseEraser, plan: Plan) -> list[BaseEraser]:

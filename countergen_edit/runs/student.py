@@ -1,4 +1,4 @@
-"""The student of a distillation: the stock model with a trainable low-rank update, by `peft`."""
+"""The student of a distillation: the stock model with a low-rank update by `peft`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LAST = 0.1
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
-"""Roles of matrices that are not updated by default: they decide what is read."""
+"""Roles of matrices that are not updated by default: they select inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +49,26 @@ class Unedited:
     """Output of the last block below the update; None where all blocks are updated."""
     difference: Float[Tensor, "column vocab"] | None = None
     half: Float[Tensor, "column vocab"] | None = None
-    """The group difference after a context to erase, and half of it as a person's target has it."""
+    """The group difference after a context to erase, and its half in a person's target."""
 
-    def some(self, rows: Int[Tensor, " row"]) -> Unedited:
+    def of_rows(self, rows: Int[Tensor, " row"]) -> Unedited:
         """Some rows of a context to erase."""
-        some = some_rows(self.portion, rows)
+        portion = some_rows(self.portion, rows)
         cells = self.log_probs.view(len(self.portion.ids), self.portion.reads, -1)
         return replace(
             self,
-            portion=some,
+            portion=portion,
             log_probs=cells[rows.to(cells.device)].flatten(0, 1),
-            below=_rows_of(self.below, rows, some.ids.shape[1]),
+            below=_rows_of(self.below, rows, portion.ids.shape[1]),
         )
 
     def cast(self, dtype: torch.dtype) -> Unedited:
         """With log-probabilities and differences of a type."""
         if self.log_probs.dtype == dtype:
             return self
-        own = self.difference, self.half
-        difference, half = (None if part is None else part.to(dtype) for part in own)
-        log_probs = self.log_probs.to(dtype)
-        return replace(self, log_probs=log_probs, difference=difference, half=half)
+        names = ("log_probs", "difference", "half")
+        parts = {name: part for name in names if (part := getattr(self, name)) is not None}
+        return replace(self, **{name: part.to(dtype) for name, part in parts.items()})
 
 
 def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
@@ -77,8 +76,8 @@ def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
     drawn = []
     assert portion.is_first is not None
     for side in (portion.is_first, ~portion.is_first):
-        own = side.nonzero()[:, 0].numpy()
-        drawn.append(rng.choice(own, min(_ROWS, len(own)), replace=False))
+        rows = side.nonzero()[:, 0].numpy()
+        drawn.append(rng.choice(rows, min(_ROWS, len(rows)), replace=False))
     return torch.from_numpy(np.sort(np.concatenate(drawn)))
 
 
@@ -91,29 +90,21 @@ def _together(below: Sequence[Any], longest: int) -> Any:
     """The outputs of a block for several portions, as for one."""
     if below[0] is None or len(below) == 1:
         return below[0]
-    parts = [pad(own, (0, 0, 0, longest - own.shape[1])) for own in map(_hidden, below)]
-    return _of_hidden(below[0], lambda x: torch.cat(parts))
-
-
-def _hidden(output: Any) -> Tensor:
-    """The hidden states in a block's output, a tensor or the first part of a tuple."""
-    hidden: Tensor = output[0] if isinstance(output, tuple) else output
-    return hidden
+    states = [output[0] if isinstance(output, tuple) else output for output in below]
+    parts = [pad(state, (0, 0, 0, longest - state.shape[1])) for state in states]
+    return _of_hidden(below[0], lambda _: torch.cat(parts))
 
 
 def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A module's output with its hidden states changed."""
+    """A module's output, a tensor or a tuple that begins with it, with that changed."""
     return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
 
 class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
-    `layers` are the updated blocks; by default those from `settings.first_layer` on. Matrices are
+    `layers` are the updated blocks, by default those from `settings.first_layer` on. Matrices are
     multiplied in bfloat16 where the device does so faster; the update itself is float32.
-
-    Attributes:
-        first: the first updated block.
     """
 
     def __init__(
@@ -139,7 +130,9 @@ class Student:
             warnings.simplefilter("ignore", FutureWarning)
             torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
             self.peft = get_peft_model(plain, config).eval()
-        self.plain, self._model, self._device = plain, model, device
+        self.plain = plain
+        self._model = model
+        self._device = device
         self._index: Int[Tensor, " token"] | None = None
         self.first = min(layers)
         self._shared = [plain.get_submodule(name) for name in names[: self.first]]
@@ -147,19 +140,20 @@ class Student:
     def restrict(self, tokens: Int[Tensor, " token"]) -> None:
         """Compute the logits of some tokens alone; log-probabilities are then among these.
 
-        Tokens of portions must be among them, and are numbered anew in what `unedited` returns.
+        Tokens of portions must be among them; `unedited` numbers them anew.
         """
         output = self.plain.get_output_embeddings()
         self._index = torch.full((len(output.weight),), -1)
         self._index[tokens] = torch.arange(len(tokens))
-        shape, has_bias = (output.weight.shape[1], len(tokens)), output.bias is not None
-        some = nn.Linear(*shape, bias=has_bias, device="meta")
+        width = output.weight.shape[1]
+        has_bias = output.bias is not None
+        restricted = nn.Linear(width, len(tokens), bias=has_bias, device="meta")
         for name, whole in output.named_parameters():
             part = whole.detach()[tokens.to(whole.device)]
-            setattr(some, name, nn.Parameter(part, requires_grad=False))
+            setattr(restricted, name, nn.Parameter(part, requires_grad=False))
         if multiplies_bfloat16(self._device):
-            unrounded(some, self._device)
-        self.plain.set_output_embeddings(some)
+            unrounded(restricted, self._device)
+        self.plain.set_output_embeddings(restricted)
 
     @property
     def vocab_size(self) -> int:
@@ -176,32 +170,30 @@ class Student:
 
     def unedited(self, portions: Sequence[Portion]) -> list[Unedited]:
         """Log-probabilities without the update, and the output of the blocks below it."""
-        found: dict[int, Unedited] = {}
+        unedited: dict[int, Unedited] = {}
         for numbers in in_passes(portions):
-            some = [portions[i] for i in numbers]
             with torch.no_grad(), self._without_update():
-                log_probs, kept = self._run(some)
+                log_probs, states = self._run([portions[i] for i in numbers])
             begin = 0
-            for i, portion, own in zip(numbers, some, log_probs, strict=True):
+            for i, of_portion in zip(numbers, log_probs, strict=True):
+                portion = portions[i].renumbered(self.numbers)
                 rows = slice(begin, begin + len(portion.ids))
-                below = _rows_of(kept, rows, portion.ids.shape[1])
-                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
+                below = _rows_of(states, rows, portion.ids.shape[1])
+                unedited[i] = Unedited(portion, of_portion, below)
                 begin = rows.stop
-        return [found[i] for i in range(len(portions))]
+        return [unedited[i] for i in range(len(portions))]
 
     def passes(
         self, given: Sequence[Unedited]
     ) -> Iterator[list[tuple[Unedited, Float[Tensor, "_ vocab"]]]]:
-        """Log-probabilities of the student, pass by pass, with gradients.
-
-        The blocks below the update are not run again.
-        """
-        for numbers in in_passes([own.portion for own in given]):
-            some = [given[i].cast(torch.float32) for i in numbers]
-            longest = max(own.portion.ids.shape[1] for own in some)
-            below = _together([own.below for own in some], longest)
-            log_probs, _ = self._run([own.portion for own in some], below)
-            yield [*zip(some, log_probs, strict=True)]
+        """Log-probabilities with gradients, pass by pass, from the first updated block on."""
+        for numbers in in_passes([before.portion for before in given]):
+            together = [given[i].cast(torch.float32) for i in numbers]
+            portions = [before.portion for before in together]
+            longest = max(portion.ids.shape[1] for portion in portions)
+            below = _together([before.below for before in together], longest)
+            log_probs, _ = self._run(portions, below)
+            yield [*zip(together, log_probs, strict=True)]
 
     def _run(
         self, portions: Sequence[Portion], below: Any = None
@@ -210,41 +202,41 @@ class Student:
 
         With `below`, that output, the blocks below are not run.
         """
-        longest = max(portion.ids.shape[1] for portion in portions)
-        tokens = sum(int(portion.mask.sum()) for portion in portions)  # a row has at most so many
-        one = one_pass(portions, branch=runs_trees(self._model, tokens))
-        place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
+        longest = max(p.ids.shape[1] for p in portions)
+        tokens = sum(int(p.mask.sum()) for p in portions)  # a row has at most so many
+        joined = one_pass(portions, branch=runs_trees(self._model, tokens))
+        states = list[Any]()
         with ExitStack() as stack:
             if below is not None:
-                of_cell = np.zeros((2, *one.ids.shape), np.int64)
-                of_cell[:, *cell] = one.place
+                of_cell = np.zeros((2, *joined.ids.shape), np.int64)
+                of_cell[:, *joined.cell] = joined.place
                 output = _of_hidden(below, itemgetter((*of_cell,)))
                 for block in self._shared:
                     stack.enter_context(forward_replaced(block, output))
             elif self._shared:
-                hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                hook = self._shared[-1].register_forward_hook(lambda m, i, out: states.append(out))
                 stack.callback(hook.remove)
             stack.enter_context(self._bfloat16())
-            row, column = torch.from_numpy(one.cell[:, one.reads])
-            logits = read_logits(self.plain, self._model.inputs(one.ids, one.mask), (row, column))
+            row, column = torch.from_numpy(joined.cell[:, joined.reads])
+            inputs = self._model.inputs(joined.ids, joined.mask)
+            logits = read_logits(self.plain, inputs, (row, column))
 
         def by_row(hidden: Float[Tensor, "row time d"]) -> Float[Tensor, "text column d"]:
-            texts = hidden.new_zeros((one.place[0].max() + 1, longest, hidden.shape[-1]))
-            texts[place] = hidden[cell]
+            texts = hidden.new_zeros((joined.place[0].max() + 1, longest, hidden.shape[-1]))
+            texts[*joined.place] = hidden[*joined.cell]
             return texts
 
-        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
+        parts = torch.split(logits, [len(p.at[0]) for p in portions])
         log_probs = [part.float().log_softmax(-1) for part in parts]
-        return log_probs, _of_hidden(kept[0], by_row) if kept else None
+        return log_probs, _of_hidden(states[0], by_row) if states else None
 
     @property
     def update(self) -> LowRankUpdate:
-        """The update as it is now."""
-        found = {}
+        factors = {}
         for name, layer in self._layers.items():
             a, b = (part.detach().float().cpu().numpy().copy() for part in _factors(layer))
-            found[name] = (a, b * layer.scaling["default"])
-        return LowRankUpdate(found)
+            factors[name] = (a, b * layer.scaling["default"])
+        return LowRankUpdate(factors)
 
     @update.setter
     def update(self, update: LowRankUpdate) -> None:
@@ -255,7 +247,7 @@ class Student:
 
     @contextmanager
     def _without_update(self) -> Iterator[None]:
-        """As `disable_adapter` of peft, whose checks take as long as a pass of a small model."""
+        """`disable_adapter` of peft without its checks, which are as slow as a small model."""
         for layer in self._layers.values():
             layer.enable_adapters(False)
         try:
@@ -285,7 +277,7 @@ def multiplies_bfloat16(device: str) -> bool:
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
-    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
+    """Put matrices in bfloat16, except for the output's: logits would be rounded."""
     from transformers.pytorch_utils import Conv1D
 
     output = plain.get_output_embeddings()
@@ -297,8 +289,8 @@ def in_bfloat16(plain: Any, device: str) -> None:
 
 def unrounded(output: Any, device: str) -> None:
     """Let an output matrix multiply in its own type under autocast."""
-    kept = output.weight.dtype
-    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
+    dtype = output.weight.dtype
+    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(dtype), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)
 
 
@@ -314,27 +306,25 @@ def block_names(model: LanguageModel) -> list[str]:
 def matrices(
     model: LanguageModel, blocks: Sequence[str], endings: Sequence[str] | None
 ) -> list[str]:
-    """The linear modules of some blocks, by the ends of their names.
+    """The linear modules of blocks, by the ends of their names.
 
-    None takes all but those of queries, keys and gates. `UserError` where no module has such a
-    name.
+    None takes all but queries, keys and gates. `UserError` where no module has such a name.
     """
-    others = {
+    reading = {
         id(getattr(component, "original_component", None))
         for block in model.bridge.blocks
         for part, role in READING
         if (component := getattr(getattr(block, part, None), role, None)) is not None
     }
-    linear = [
-        name
+    linear = {
+        name: name.rpartition(".")[2]
         for name, module in linear_modules(model).items()
-        if any(name.startswith(f"{block}.") for block in blocks)
-        and not (endings is None and id(module) in others)
-    ]
+        if name.startswith(tuple(f"{block}." for block in blocks))
+        and not (endings is None and id(module) in reading)
+    }
     for ending in endings or ():
-        known = sorted({name.rpartition(".")[2] for name in linear})
-        require_known("target module", ending, known)
-    return [name for name in linear if not endings or name.rpartition(".")[2] in endings]
+        require_known("target module", ending, sorted({*linear.values()}))
+    return [name for name, ending in linear.items() if not endings or ending in endings]
 
 
 def pace(step: int, steps: int) -> float:

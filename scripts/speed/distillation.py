@@ -104,7 +104,7 @@ def by_vocabulary(name: str, sizes: Sequence[int]) -> bool:
     Whether all ratios are at most `MOST_OF_FIRST`.
     """
     config, times = AutoConfig.from_pretrained(name), list[float]()
-    own: OwnContexts | None = None
+    contexts: OwnContexts | None = None
     for size in sizes:
         config.vocab_size = size
         torch.manual_seed(0)
@@ -112,7 +112,7 @@ def by_vocabulary(name: str, sizes: Sequence[int]) -> bool:
             AutoModelForCausalLM.from_config(config).save_pretrained(folder)
             AutoTokenizer.from_pretrained(name).save_pretrained(folder)
             training, student = prepared(ce.load(folder), STEPS)
-            own = training.own = own or training.own
+            contexts = training.contexts = contexts or training.contexts
             training.prepare(student)
         step = step_of(training, student)
         step(0)

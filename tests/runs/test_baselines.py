@@ -104,9 +104,9 @@ def test_what_is_asked_goes_through_the_template(run, path, model, task):
     tokenizer = copy.copy(model.tokenizer)
     tokenizer.chat_template = None
     plain = replace(model, tokenizer=tokenizer)
-    told = Prompting(REQUESTS).told(plain, task)
-    assert list(told) == ["fair", "alike"]
-    assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
+    messages = Prompting(REQUESTS).messages(plain, task)
+    assert list(messages) == ["fair", "alike"]
+    assert Prompting(REQUESTS).preface(plain, messages["alike"]) == "women=men\n"
 
 
 def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, path, model, task):

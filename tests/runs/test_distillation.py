@@ -203,7 +203,7 @@ def test_few_rows_have_their_own_unedited_output(testbed, task, tmp_path):
     [context, *_] = to_erase(testbed, task.fit[0])
     portion = context.portion(testbed)
     [whole] = student.unedited([portion])
-    few = whole.some(few_rows(portion, np.random.default_rng(0)))
+    few = whole.of_rows(few_rows(portion, np.random.default_rng(0)))
     assert len(few.portion.ids) < len(portion.ids)
     again = student.unedited([few.portion])[0].log_probs
     torch.testing.assert_close(few.log_probs, again, rtol=1e-4, atol=1e-4)
@@ -245,7 +245,7 @@ def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(testbed,
     assert own.erase
     assert own.keep
     for context in own.erase:
-        assert not {*re.findall(r"[\w']+", context.said)} & (forms | names), context
+        assert not {*re.findall(r"[\w']+", context.after)} & (forms | names), context
     assert {c.group for c in own.erase} == {*task.groups}
     assert {n for people in own.people.values() for n in people} <= {
         n for g in task.groups for n in task.axis.groups[g].names["fit"]
@@ -362,7 +362,7 @@ def test_a_context_is_read_after_the_person_and_people_are_exchanged(testbed, ta
     [context] = own.erase
     assert portion.is_first is not None
     assert 2 * int(portion.is_first.sum()) == len(portion.ids)
-    said = encode(testbed, ["Jane" + context.said])[0]
+    said = encode(testbed, ["Jane" + context.after])[0]
     tokens = [said.ids[k] for k in said.after(len("Jane"))]
     assert portion.reads == len(tokens) + 1
     rows, columns = portion.at
@@ -639,7 +639,7 @@ OF_AUGMENTATION = {"contexts": 24, "first_layer": 0.0, "steps": 8}
 def mean_nll(model: LanguageModel, own: OwnContexts) -> float:
     """Of every continuation after every person, nats per token."""
     texts = [
-        (c.before + person, c.said)
+        (c.before + person, c.after)
         for c in own.erase
         for people in own.people.values()
         for person in people
@@ -652,7 +652,7 @@ def mean_nll(model: LanguageModel, own: OwnContexts) -> float:
 def test_the_loss_is_the_mean_over_people_of_what_the_model_gives_a_continuation(testbed, task):
     own = written(testbed, task, 24, seed=0)
     own.people = {group: people[:4] for group, people in own.people.items()}
-    own.erase = [max(own.erase, key=lambda context: len(context.said))]
+    own.erase = [max(own.erase, key=lambda context: len(context.after))]
     student = Student(testbed, Distilled(**OF_AUGMENTATION))
     portion = own.portion_to_erase(testbed, np.random.default_rng(0))
     assert portion is not None
