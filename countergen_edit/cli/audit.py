@@ -30,13 +30,12 @@ def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     study = Study(config, words)
     checkpoint = _checkpoint_of(config)
-    made = audited(study, study.load(), study.run_dir)
-    model = made.model
-    assert model is not None
-    show_run(made, *([] if checkpoint or model.no_activations else after_audit(made)))
+    run = audited(study, study.load(), study.run_dir)
+    assert run.model is not None
+    show_run(run, *([] if checkpoint or run.model.no_activations else after_audit(run)))
     if checkpoint is not None:
-        path = made.path
-        del model, made
+        path = run.path
+        del run
         gc.collect()
         _compare_with_original(config, words, checkpoint, path)
 
@@ -71,8 +70,8 @@ def audited(
 
 def _without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
     """The metrics, without the default costs that an unedited model cannot be measured by."""
-    costs = {name: metric for name, metric in metrics.items() if isinstance(metric, Cost)}
-    if left_out := [name for name, cost in costs.items() if lacking(model, cost)]:
+    left_out = [n for n, m in metrics.items() if isinstance(m, Cost) and lacking(model, m)]
+    if left_out:
         why = model.no_likelihoods or model.no_activations
         say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}
@@ -135,7 +134,6 @@ def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
         searched = [part for part in sections(swept) if part.name in ("search", "layers")]
         files = export(searched, swept.path / "figures", ["svg", "png"])
     show_run(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
-    failed = [row for row in swept.results.rows if row.metric == FAILED]
-    if failed:
-        print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)
+    if failed := sum(row.metric == FAILED for row in swept.results.rows):
+        print(f"countergen-edit: {failed} cell(s) failed, see above", file=sys.stderr)
         raise SystemExit(1)

@@ -61,15 +61,17 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
         max_new_tokens=longest,
     )
     sources = sources_of(perturbation)
-    load, saved, name = model_loader(config["model"]), config["saved_edit"], config["model"]["name"]
+    load = model_loader(config["model"])
     if config["action"] == "audit":
         metric.bound(task, "cid")  # finds mistakes before a model is loaded
+    saved = config["saved_edit"]
     edit = None if saved is None else runs.saved_edit(Path(saved))
     model: LanguageModel = load()
     if model.chat.is_beside:
         raise UserError("template=both measures sets; cid takes template=none or template=chat")
+    name = config["model"]["name"]
     if config["action"] == "audit":  # a run without erasers
-        made = api.audit(
+        run = api.audit(
             model,
             task,
             metrics={"cid": metric},
@@ -79,10 +81,9 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             config=recorded(config),
             command=command_line("cid", words),
         )
-        show_run(made, f"To have people rate the continuations: {command('rate', made.path)}")
+        show_run(run, f"To have people rate the continuations: {command('rate', run.path)}")
     elif config["action"] == "effect":
         pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
-        how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
         folder = new_run(
             command_line("cid", words),
             config,
@@ -94,17 +95,18 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             origin=model.origin,
             data_hash=digest([asdict(pair) for pair in pairs]),
         )
-        with folder as opened:
+        how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
+        with folder:
             encoder = SentenceEmbedding()
-            runs.perturbation_effect(model, pairs, encoder, opened, config["seed"], **how)
-        show_run(open_run(opened.path))
+            runs.perturbation_effect(model, pairs, encoder, folder, config["seed"], **how)
+        show_run(open_run(folder.path))
     else:
         first, second = config["prompts"]
         how = {"max_new_tokens": longest, "sentence": True}
-        shown: dict[str, Any] = {name: nullcontext(model)}
+        models: dict[str, Any] = {name: nullcontext(model)}
         if edit is not None:
-            shown[f"{name} under {saved}"] = applied(model, edit.edit)
-        for number, (title, context) in enumerate(shown.items()):
+            models[f"{name} under {saved}"] = applied(model, edit.edit)
+        for number, (title, context) in enumerate(models.items()):
             with context as edited:
                 texts = runs.compare_prompts(edited, (first, second), strengths, **how)
             if number:

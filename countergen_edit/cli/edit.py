@@ -43,7 +43,7 @@ UNRECORDED = ("save", "overwrite")
 
 
 class Saving:
-    """Where the checkpoint of a command goes, and in which form; its own one may be there."""
+    """Where the checkpoint of a command goes, and in which form; the same one may be there."""
 
     def __init__(self, command: str, config: Content, words: Sequence[str]) -> None:
         require_known("form", config["form"], checkpoints.FORMS)
@@ -52,8 +52,8 @@ class Saving:
         """None: into the run folder."""
         if self.save is not None:
             line = without_places(command_line(command, words, UNRECORDED))
-            own = checkpoints.record_of(self.save).get("command") == line
-            checkpoints.check_target(self.save, self.overwrite or own)
+            is_same = checkpoints.record_of(self.save).get("command") == line
+            checkpoints.check_target(self.save, self.overwrite or is_same)
 
     def study(self, config: Content, words: Sequence[str], without: Collection[str] = ()) -> Study:
         """The study of a command: unless carried, of edits that weights hold.
@@ -81,12 +81,7 @@ class Saving:
             say([f"Left out, as no stock weights (form=carried): {', '.join(left_out)}"])
         return study
 
-    def check(
-        self,
-        model: LanguageModel,
-        study: Study,
-        layers: Sequence[int] | None,
-    ) -> None:
+    def check(self, model: LanguageModel, study: Study, layers: Sequence[int] | None) -> None:
         """Refuse, before any work, a form in which the edits of a study cannot be saved."""
         if model.is_stored_quantized:
             raise UserError(
@@ -191,9 +186,9 @@ def _save_of_run(config: Content, saving: Saving) -> None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")
     model = source({**config["model"], "name": name, "adapter": adapter}, run.manifest)
-    # Of quantised weights the hash is another.
-    known = not run.manifest.get("is_quantized") or model.is_quantized
-    if known and model.fingerprint != run.manifest["model_hash"]:
+    # Quantised weights have another hash.
+    has_same_type = not run.manifest.get("is_quantized") or model.is_quantized
+    if has_same_type and model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(run, model=model))
     say([f"Edit: {run.best.label}", *saved_as(saved)])
@@ -203,36 +198,37 @@ def _make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
     """Make the checkpoint of a recipe again, and print what differs."""
     place = Path(str(config["recipe"])).expanduser()
     folder = place if place.is_dir() else place.parent
-    known = checkpoints.open_checkpoint(folder, recipe_alone=True)
-    recipe, own = known.record, {**config["model"], "dtype": known.record["dtype"]}
+    old = checkpoints.open_checkpoint(folder, recipe_alone=True)
+    recipe = old.record
+    content = {**config["model"], "dtype": recipe["dtype"]}
     if not any(word.startswith(("model=", "model.name=")) for word in words):
-        own["name"] = recipe["model"]
-    model = source(own, recipe)
+        content["name"] = recipe["model"]
+    model = source(content, recipe)
     if model.fingerprint != recipe["model_hash"]:
         raise UserError(
-            f"{own['name']} is not the model of {place} (fingerprint {model.fingerprint[:8]}, not "
-            f"{recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
+            f"{content['name']} is not the model of {place} (fingerprint {model.fingerprint[:8]}, "
+            f"not {recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
         )
     assert saving.save is not None
     how: dict[str, Any] = {"form": recipe["form"], "overwrite": saving.overwrite}
-    saved = checkpoints.save_checkpoint(
-        model, known.edit, saving.save, again=known.folder, record=recipe, **how
-    )
-    lines = [f"Made again, byte for byte, as {known.folder}."]
+    how |= {"record": recipe, "again": old.folder}
+    saved = checkpoints.save_checkpoint(model, old.edit, saving.save, **how)
+    lines = [f"Made again, byte for byte, as {old.folder}."]
     if saved.differing:
-        then, made = recipe.get("versions") or {}, (recipe.get("ran") or {}).get("hardware", [])
+        then = recipe.get("versions") or {}
         why = [f"{k} {then.get(k)} → {new}" for k, new in versions().items() if then.get(k) != new]
-        why = why or [f"{', '.join(made) or 'another machine, perhaps'} → {hardware()}"]
-        lines = [f"Differ from {known.folder}: {', '.join(saved.differing)} ({'; '.join(why)})."]
+        machines = ", ".join((recipe.get("ran") or {}).get("hardware", []))
+        why = why or [f"{machines or 'another machine, perhaps'} → {hardware()}"]
+        lines = [f"Differ from {old.folder}: {', '.join(saved.differing)} ({'; '.join(why)})."]
     say([*lines, *saved_as(saved)])
 
 
-def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
+def source(content: Content, facts: Mapping[str, Any]) -> LanguageModel:
     """The unedited model of a run or a recipe, which says where its texts begin."""
     template = facts.get("template")
-    instruction = template["instruction"] if template else own["instruction"]
-    where = {"bos": facts.get("bos", own["bos"]), "template": mode_of(template)}
-    return model_loader({**own, **where, "instruction": instruction})()
+    instruction = template["instruction"] if template else content["instruction"]
+    where = {"bos": facts.get("bos", content["bos"]), "template": mode_of(template)}
+    return model_loader({**content, **where, "instruction": instruction})()
 
 
 def run_chat(config: Content, words: Sequence[str] = ()) -> None:

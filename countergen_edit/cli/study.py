@@ -60,8 +60,8 @@ class Study:
         data = config_of("data", content["data"])
         data, self.of_axis = data_of(axis, data, texts.get("prompts"))
         # An empty group is there or not, by how it was written.
-        kept = {key: value for key, value in recorded(content, without).items() if value != {}}
-        self.config = kept | {"axis": axis, "data": data, "texts": texts}
+        settings = {k: value for k, value in recorded(content, without).items() if value != {}}
+        self.config = settings | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
         layers = _layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
         place = {**content["edit"], "layers": None if layers == BEST else layers}
@@ -140,31 +140,32 @@ def fitting_metrics(
     """
     if any(word.partition("=")[0] in ("metric", "experiment") for word in words):
         return dict(metrics)
-    kept = {}
+    fitting = {}
     for name, metric in metrics.items():
         try:
             metric.bound(task)
         except DoesNotFitError as error:
             say([f"{name} is left out: {error}"])
         else:
-            kept[name] = metric
-    return kept
+            fitting[name] = metric
+    return fitting
 
 
 def command_line(command: str, words: Sequence[str], without: Sequence[str] = ()) -> list[str]:
     """The command, for a manifest; without the place of a checkpoint."""
-    kept = [word for word in words if word.partition("=")[0] not in without]
-    return ["countergen-edit", command, *kept, *(["save=DIR"] if without else [])]
+    words = [word for word in words if word.partition("=")[0] not in without]
+    return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
 
 
 def new_run(
     command: Sequence[str], config: Content, about: Sequence[str], **facts: Any
 ) -> RunFolder:
     """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
-    kept = recorded(config)
-    manifest = make_manifest(config=kept, command=command, seed=config["seed"], **facts)
+    settings = recorded(config)
+    manifest = make_manifest(config=settings, command=command, seed=config["seed"], **facts)
     label = "-".join([*about, manifest["fingerprint"][:8]])
-    return RunFolder(Path(config["run_dir"] or Path("runs") / command[1] / label), kept, manifest)
+    path = config["run_dir"] or Path("runs") / command[1] / label
+    return RunFolder(Path(path), settings, manifest)
 
 
 def listed(value: Any) -> tuple[Any, ...]:
@@ -196,16 +197,16 @@ def _layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
 def model_loader(content: Content) -> Callable[[], LanguageModel]:
     """What loads a model of these settings, or connects to one; the settings are checked."""
     load: Callable[..., LanguageModel] = api.load
-    own = dict(content)
-    if "served_name" in own:
-        load, own["url"] = connect, own.pop("name")
-    for key in own:
+    settings = dict(content)
+    if "served_name" in settings:
+        load, settings["url"] = connect, settings.pop("name")
+    for key in settings:
         require_known("model setting", key, inspect.signature(load).parameters)
-    require_arguments(load, own, "model")
-    return partial(load, **own)
+    require_arguments(load, settings, "model")
+    return partial(load, **settings)
 
 
 def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
     """The settings of a command on which rows depend, but for those of `without`."""
-    kept = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
-    return kept | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}
+    settings = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
+    return settings | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}

@@ -142,16 +142,15 @@ class Table:
 
         Names of edits stay where they tell measured from published values.
         """
-        kept = [
-            i
+        columns = {
+            i: "" if name == "edit" else name
             for i, (name, cells) in enumerate(zip(self.columns, self.cells, strict=True))
             if not (name == "edit" and len({*cells} - {""}) == 1)
             and any(plain(cell) not in ("", "–") for cell in cells)
-        ]
-        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
-        columns = tuple(self.columns[i] if self.columns[i] != "edit" else "" for i in kept)
-        return replace(self, columns=columns, rows=rows, grouped=self.grouped and several)
+        }
+        rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
+        grouped = self.grouped and len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
+        return replace(self, columns=(*columns.values(),), rows=rows, grouped=grouped)
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,14 @@ class Series:
         kind: Literal["line", "dots", "cells"] = "dots",
     ) -> Series:
         """The values of rows with their intervals; rows without a value are left out."""
-        known = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
+        points = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
         y, lo, hi = (
-            tuple(math.nan if (v := getattr(row, end)) is None else float(v) for _, row in known)
+            tuple(math.nan if (v := getattr(row, end)) is None else float(v) for _, row in points)
             for end in ("value", "lo", "hi")
         )
         if all(map(math.isnan, lo)):
             lo = hi = ()
-        return cls(name, tuple(at for at, _ in known), y, lo, hi, kind, baseline)
+        return cls(name, tuple(at for at, _ in points), y, lo, hi, kind, baseline)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Panel:
             return HEIGHT
         lines = 1.5 * sum(s.kind == "spread" for s in self.series)
         if self.downwards:
-            several = self.joined and len(self.dots) > PER_LINE
-            lines = (1.5 if several else 1) * len(self.categories)
+            is_tall = self.joined and len(self.dots) > PER_LINE
+            lines = (1.5 if is_tall else 1) * len(self.categories)
         return 0.9 + PER_CATEGORY * (lines + 0.6 * (len(self.heading) - 1))
 
     @property

@@ -51,11 +51,11 @@ def _line(
     for data in sets:
         measured = score(model, data)
         squared.append(GroupEffect(measured, truth.seed).squared)
-        both = truth.scores(data), measured.log_p
-        r.append([relative_difference(*logsumexp(log_p, axis=2).T) for log_p in both])
-        (_, effect), mean = truth.planted(data.pairs[0]), measured.log_p.mean(axis=2)
+        log_ps = truth.scores(data), measured.log_p
+        r.append([relative_difference(*logsumexp(log_p, axis=2).T) for log_p in log_ps])
+        _, effect = truth.planted(data.pairs[0])
         planted = [effect[s.template, output] for s in data.samples for output in s.outputs]
-        nats.append([planted, mean[:, 0] - mean[:, 1]])
+        nats.append([planted, np.subtract(*measured.log_p.mean(axis=2).T)])
         people = [[v.name or "" for v in data.samples[0].of(group)] for group in data.groups]
         a = np.array([[truth.leanings.strengths(n, family)[0] for n in side] for side in people])
         outputs = len(data.samples[0].outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +94,10 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
         heading = printable(" ".join(words))
         look: dict[str, Any] = {"max_width": WIDEST, "overflow": "fold"}
         if numeric[column]:  # only columns of text may become narrower than their cells
-            parts = [
-                *heading.split(),
-                *(s for c in cells[column] for s in _text(c).plain.split("\n")),
-            ]
-            least = max(map(cell_len, parts), default=1)
-            lines = (wrap(part, least) for part in heading.split("\n"))
-            heading = "\n".join(line for part in lines for line in part)
+            texts = [*heading.split(), *(_text(cell).plain for cell in cells[column])]
+            least = max(map(cell_len, "\n".join(texts).split("\n"))) or 1
+            lines = chain(*(wrap(part, least) for part in heading.split("\n")))
+            heading = "\n".join(lines)
             look = {"justify": "right", "no_wrap": True, "overflow": "fold"}
         printed.add_column(Text(heading), **look)
     group: Cell | None = None

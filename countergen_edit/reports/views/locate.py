@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from countergen_edit.metrics.locate import AGREEMENT, BIAS, CORRELATION, DIFFERENCE, MOVED
 from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Cell, Figure, Number, Section
+from countergen_edit.reports.blocks import Cell, Figure, Number
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 from countergen_edit.reports.views.base import grouped
@@ -16,6 +17,7 @@ from countergen_edit.reports.views.base import grouped
 MOST_PLACES = 10
 LEAST_NAMED = 0.01
 MOST_UNITS = 64
+_percent = partial(Number.of, percent=True)
 
 
 def place(row: Row) -> str:
@@ -33,9 +35,6 @@ class LocateView(base.View, declared="locate"):
         """None: there are too many cells for a list."""
         return ()
 
-    def sections(self, results: Results) -> list[Section]:
-        return base.as_section(*self.place, self.table(results), self.figure(results))
-
     def records(self, results: Results) -> list[base.Record]:
         """The places that carry more of the bias than of agreement; else those that carry most."""
         rows, apart = (
@@ -45,9 +44,9 @@ class LocateView(base.View, declared="locate"):
         kinds = [kind for kind in dict.fromkeys(kind for kind, _ in rows) if kind != BIAS]
         records: list[base.Record] = []
         biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST_NAMED]
-        for site, at in grouped(biased, lambda row: str(row.facets["activation"])).items():
-            shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in at}
-            for row in sorted(at, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
+        for site, cells in _by_site(biased).items():
+            shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in cells}
+            for row in sorted(cells, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
                 record: dict[str, Cell] = {"activation": self.says[site], "place": place(row)}
                 record |= {BIAS: _percent(row), "P": base.p_holm(row)}
                 for kind in kinds:
@@ -60,40 +59,39 @@ class LocateView(base.View, declared="locate"):
         figures: list[Figure] = []
         for edit in results.compared:
             end, name = ("", "") if edit == UNEDITED else (f"_{edit}", f", {results.label(edit)}")
-            rows = results.of(MOVED, self.split, edit)
-            for site, at in grouped(rows, lambda row: str(row.facets["activation"])).items():
-                by_kind = grouped(at, lambda row: row.dataset)
-                panels = [_heat_map(kind, cells) for kind, cells in by_kind.items()]
+            for site, cells in _by_site(results.of(MOVED, self.split, edit)).items():
+                by_kind = grouped(cells, lambda row: row.dataset)
+                panels = [_heat_map(kind, of_kind) for kind, of_kind in by_kind.items()]
                 if len(panels[0].series) <= MOST_UNITS:
                     title = f"Share that moves with {self.says[site]}{name}"
                     figures += base.as_figure(f"where_{site}{end}", title, panels, self.note)
         return figures
 
     def sentences(self, results: Results) -> list[str]:
-        said = []
+        sentences = []
         for metric in (MOVED, DIFFERENCE):
-            rows = results.of(metric, self.split, UNEDITED)
-            heads = [row for row in rows if row.facets["activation"] == "head"]
+            heads = _by_site(results.unedited(metric, self.split)).get("head", ())
             for kind, of_kind in grouped(heads, lambda row: row.dataset).items():
-                if most := [f"{place(r)} ({_percent(r).in_text})" for r in _most(of_kind)]:
-                    said.append(self.say(metric, kind=kind, places=base.and_list(most)))
-        if found := results.of(CORRELATION, self.split, UNEDITED):
-            values = base.and_list(
-                f"{Number.of(r, 2).text} ({r.facets['activation']}, {r.dataset})" for r in found
-            )
-            said.append(f"Correlation of estimates with patching, for the largest: {values}.")
-        return said
+                if places := [f"{place(r)} ({_percent(r).in_text})" for r in _largest(of_kind)]:
+                    sentences.append(self.say(metric, kind=kind, places=base.and_list(places)))
+        values = [
+            f"{Number.of(row, 2).text} ({row.facets['activation']}, {row.dataset})"
+            for row in results.unedited(CORRELATION, self.split)
+        ]
+        if values:
+            sentences.append(self.say("correlation", values=base.and_list(values)))
+        return sentences
 
 
-def _most(rows: Sequence[Row]) -> list[Row]:
+def _by_site(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    return grouped(rows, lambda row: str(row.facets["activation"]))
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
     """The three largest of those significantly above 0."""
     large = [row for row in rows if (row.lo or 0) > 0 and (row.value or 0) >= LEAST_NAMED]
-    sure = [row for row in large if row.detail.get("p_adjusted", 0) <= SIGNIFICANT]
-    return sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
-
-
-def _percent(row: Row | None) -> Number:
-    return Number.of(row, percent=True)
+    significant = [row for row in large if row.detail.get("p_adjusted", 0) <= SIGNIFICANT]
+    return sorted(significant, key=lambda row: -(row.value or 0.0))[:3]
 
 
 def _heat_map(kind: str, rows: Sequence[Row]) -> Panel:
