@@ -19,13 +19,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import applied
-from countergen_edit.metrics.cid import Cid
-from countergen_edit.metrics.cid.perturbations import (
-    TAU,
-    SentenceEmbedding,
-    perturbations,
-    sources_of,
-)
+from countergen_edit.metrics.cid import Cid, perturbations
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
@@ -60,7 +54,7 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
         splits=SPLITS,
         max_new_tokens=longest,
     )
-    sources = sources_of(perturbation)
+    sources = perturbations.sources_of(perturbation)
     load = model_loader(config["model"])
     if config["action"] == "audit":
         metric.bound(task, "cid")  # finds mistakes before a model is loaded
@@ -83,7 +77,7 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
         )
         show_run(run, f"To have people rate the continuations: {command('rate', run.path)}")
     elif config["action"] == "effect":
-        pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
+        pairs = [*perturbations.perturbations(sources, substitution, config["per_kind"])]
         folder = new_run(
             command_line("cid", words),
             config,
@@ -95,9 +89,9 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             origin=model.origin,
             data_hash=digest([asdict(pair) for pair in pairs]),
         )
-        how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
+        how = {"tau": perturbations.TAU, "grid": grid, "max_new_tokens": longest}
         with folder:
-            encoder = SentenceEmbedding()
+            encoder = perturbations.SentenceEmbedding()
             runs.perturbation_effect(model, pairs, encoder, folder, config["seed"], **how)
         show_run(open_run(folder.path))
     else:

@@ -236,7 +236,7 @@ def nearest_setting(command: str, key: str) -> str:
         keys = [f"{group}.{x}" for x in component_help(group) if x.split(".")[0] == name] or keys
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
 
-    def likeness(known: str) -> tuple[int, float]:
-        return len({*re.split(r"[._]", known)} & meant), SequenceMatcher(None, key, known).ratio()
+    def likeness(name: str) -> tuple[int, float]:
+        return len({*re.split(r"[._]", name)} & meant), SequenceMatcher(None, key, name).ratio()
 
     return max(keys, key=likeness)

@@ -101,5 +101,5 @@ def run_testbed(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     model, truth = load_model(source), truth_in(source) or load_truth()
     say([verify_testbed(model, truth).to_string(float_format="%.3f", na_rep="–")])
     shares = agreement_shares(model, truth).items()
-    each = ", ".join(f"{group or 'both groups'} {p:.3f}" for group, p in shares)
-    say([f"Agreement: {each}.", "Next, erase what was planted: countergen-edit audit"])
+    texts = ", ".join(f"{group or 'both groups'} {p:.3f}" for group, p in shares)
+    say([f"Agreement: {texts}.", "Next, erase what was planted: countergen-edit audit"])

@@ -39,7 +39,7 @@ REQUESTING = ("parallel", "attempts", "cache")
 
 
 class Study:
-    """What a configuration of audit, debias, edit or sweep describes; `words` gave it.
+    """The objects of a configuration of audit, debias, edit or sweep, which `words` gave.
 
     No row depends on the settings of `without`. `UserError` if a setting is wrong.
     """
@@ -158,12 +158,12 @@ def command_line(command: str, words: Sequence[str], without: Sequence[str] = ()
 
 
 def new_run(
-    command: Sequence[str], config: Content, about: Sequence[str], **facts: Any
+    command: Sequence[str], config: Content, names: Sequence[str], **facts: Any
 ) -> RunFolder:
-    """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
+    """The folder of a run, called by names and its fingerprint; `facts` are of `make_manifest`."""
     settings = recorded(config)
     manifest = make_manifest(config=settings, command=command, seed=config["seed"], **facts)
-    label = "-".join([*about, manifest["fingerprint"][:8]])
+    label = "-".join([*names, manifest["fingerprint"][:8]])
     path = config["run_dir"] or Path("runs") / command[1] / label
     return RunFolder(Path(path), settings, manifest)
 
@@ -177,9 +177,7 @@ def listed(value: Any) -> tuple[Any, ...]:
 def components(config: Content, group: str, registry: Registry[Any]) -> dict[str, Any]:
     """The components of a group by name."""
     section = config.get(group) or {}
-    require(Mapping[str, Any], section, group)
-    for name, content in section.items():
-        require(Mapping[str, Any] | None, content, f"{group}.{name}")
+    require(Mapping[str, Mapping[str, Any] | None], section, group)
     return {name: registry.make(name, content) for name, content in section.items()}
 
 
@@ -195,7 +193,7 @@ def _layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
 
 
 def model_loader(content: Content) -> Callable[[], LanguageModel]:
-    """What loads a model of these settings, or connects to one; the settings are checked."""
+    """A function that loads a model, or connects to one; its settings are checked first."""
     load: Callable[..., LanguageModel] = api.load
     settings = dict(content)
     if "served_name" in settings:

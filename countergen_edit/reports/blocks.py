@@ -149,7 +149,8 @@ class Table:
             and any(plain(cell) not in ("", "–") for cell in cells)
         }
         rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
-        grouped = self.grouped and len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
+        shared = [row[0] for row in rows if isinstance(row[0], str)]
+        grouped = self.grouped and len({*shared}) < len(rows)
         return replace(self, columns=(*columns.values(),), rows=rows, grouped=grouped)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -28,6 +28,7 @@ _Item = TypeVar("_Item")
 Record = Mapping[str, Cell]
 """The cells of a line, by column."""
 KINDS: tuple[Kind, ...] = ("bias", "cost", "other")
+percent = partial(Number.of, percent=True)
 
 
 @dataclass(frozen=True)
@@ -364,9 +365,9 @@ class CostView(View):
 
 
 def in_subject(row: Row) -> dict[str, Any]:
-    """What templates of subjects may name."""
-    about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
-    return about | {"groups": groups_of(row), "row": row, "dataset": row.dataset, "axis": row.axis}
+    """The values that templates of subjects may name."""
+    values = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
+    return values | {"groups": groups_of(row), "row": row, "dataset": row.dataset, "axis": row.axis}
 
 
 def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
@@ -388,11 +389,11 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
     return Number.of(value, **look) if isinstance(value, Row) else Number(value, **look)
 
 
-def in_form(about: str | None, row: Row) -> str | None:
+def in_form(subject: str | None, row: Row) -> str | None:
     """The subject of a row, marked where its texts are replies and plain texts are measured too."""
-    if about is None or not row.dataset.endswith(IN_CHAT) or about.endswith("in chat"):
-        return about
-    return f"{about}, in chat".removeprefix(", ")
+    if subject is None or not row.dataset.endswith(IN_CHAT) or subject.endswith("in chat"):
+        return subject
+    return f"{subject}, in chat".removeprefix(", ")
 
 
 def groups_of(row: Row, between: str = " and ") -> str:

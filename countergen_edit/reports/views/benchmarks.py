@@ -105,14 +105,14 @@ class BenchmarksView(base.View, declared="benchmarks"):
                 now = f"{_number(after).text} [{_number(change, signed=True).interval}]"
                 kinds[_kind(row, after)].append(f"{self.about(row)} {_number(row).text} → {now}")
         parts = [f"{kind} {_first_few(figures)}" for kind, figures in kinds.items() if figures]
-        about = {"edit": edit.name_in_text, "changes": " and ".join(parts), "n": len(tested)}
+        values = {"edit": edit.name_in_text, "changes": " and ".join(parts), "n": len(tested)}
         if parts or not tested:
-            return self.say("changed", **about) if parts else ""
+            return self.say("changed", **values) if parts else ""
         sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
         if not sizes:
-            return f"{self.say('unchanged', **about)}."
+            return f"{self.say('unchanged', **values)}."
         ends = {"least": _share(min(sizes)).text, "most": _share(max(sizes)).text}
-        return self.say("unchanged", **about) + self.say("detectable", **ends)
+        return self.say("unchanged", **values) + self.say("detectable", **ends)
 
 
 def _is_unfair(row: Row) -> bool:

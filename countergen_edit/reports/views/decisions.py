@@ -121,20 +121,22 @@ class DecisionsView(base.View, declared="decisions"):
                 yield self.say(key, ratio=_ratio(least).in_text, **values, **_words(least))
 
     def _changed(self, results: Results, edit: EditRecord) -> Iterator[str]:
-        rows, about = results.of(names.CHANGE, edit=edit.id), {"edit": edit.name_in_text}
+        rows, name = results.of(names.CHANGE, edit=edit.id), edit.name_in_text
         for row in _largest(rows):
-            states = {"before": UNEDITED, "after": edit.id}
-            rates = {k: results.under(row, e, names.RATE_DIFFERENCE) for k, e in states.items()}
-            texts = {key: _signed(rate).text for key, rate in rates.items()}
+            before, after = (
+                _signed(results.under(row, e, names.RATE_DIFFERENCE)).text
+                for e in (UNEDITED, edit.id)
+            )
+            values = _words(row) | {"before": before, "after": after}
             does = "changes" if is_significant(row) else "is not shown to change"
-            yield self.say("change", does=does, **texts, **about, **_words(row))
+            yield self.say("change", edit=name, does=does, **values)
         if rows[1:]:
             count = {"shown": sum(map(is_significant, rows)), "count": len(rows)}
-            yield self.say("changes", **count, **about, **_words(rows[0]))
-        reversed_pairs = ", ".join(groups_of(row) for row in rows if row.detail["overcorrected"])
-        key = "beyond" if reversed_pairs else "not_beyond"
+            yield self.say("changes", edit=name, **count, **_words(rows[0]))
+        beyond = ", ".join(groups_of(row) for row in rows if row.detail["overcorrected"])
         for row in rows[:1]:
-            yield self.say(key, pairs=reversed_pairs, **about, **_words(row))
+            key = "beyond" if beyond else "not_beyond"
+            yield self.say(key, edit=name, pairs=beyond, **_words(row))
 
 
 def _by_file(results: Results) -> list[Results]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from countergen_edit.metrics.locate import AGREEMENT, BIAS, CORRELATION, DIFFERENCE, MOVED
 from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
@@ -17,7 +16,6 @@ from countergen_edit.reports.views.base import grouped
 MOST_PLACES = 10
 LEAST_NAMED = 0.01
 MOST_UNITS = 64
-_percent = partial(Number.of, percent=True)
 
 
 def place(row: Row) -> str:
@@ -48,10 +46,10 @@ class LocateView(base.View, declared="locate"):
             shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in cells}
             for row in sorted(cells, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
                 record: dict[str, Cell] = {"activation": self.says[site], "place": place(row)}
-                record |= {BIAS: _percent(row), "P": base.p_holm(row)}
+                record |= {BIAS: base.percent(row), "P": base.p_holm(row)}
                 for kind in kinds:
-                    record[kind] = _percent(rows.get((kind, place(row))))
-                    record[f"less {kind}"] = _percent(apart.get((kind, place(row))))
+                    record[kind] = base.percent(rows.get((kind, place(row))))
+                    record[f"less {kind}"] = base.percent(apart.get((kind, place(row))))
                 records.append(record)
         return records
 
@@ -72,7 +70,7 @@ class LocateView(base.View, declared="locate"):
         for metric in (MOVED, DIFFERENCE):
             heads = _by_site(results.unedited(metric, self.split)).get("head", ())
             for kind, of_kind in grouped(heads, lambda row: row.dataset).items():
-                if places := [f"{place(r)} ({_percent(r).in_text})" for r in _largest(of_kind)]:
+                if places := [f"{place(r)} ({base.percent(r).in_text})" for r in _largest(of_kind)]:
                     sentences.append(self.say(metric, kind=kind, places=base.and_list(places)))
         values = [
             f"{Number.of(row, 2).text} ({row.facets['activation']}, {row.dataset})"

@@ -7,14 +7,13 @@ above chance, the share of the largest group.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.fits import CLOSED, OPEN
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Number
-from countergen_edit.reports.views.base import Record, View, and_list, place_in_text
+from countergen_edit.reports.views.base import Record, View, and_list, percent, place_in_text
 from countergen_edit.reports.views.by_layer import SHARE, layer_figures
 
 _ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
@@ -22,7 +21,6 @@ BEFORE, CHANCE = "_before", "probe_majority_rate"
 _CASES = ("linear", "non-linear", "neither", "never")
 """The probes that find the group, each case with its sentence."""
 Figures = Mapping[str, Row]
-_percent = partial(Number.of, percent=True)
 
 
 class GuardednessView(View, declared="guardedness"):
@@ -33,7 +31,7 @@ class GuardednessView(View, declared="guardedness"):
         case = _case(figures) if figures else "neither"
         if case not in _ACCURACY:
             return []
-        accuracy, chance = _percent(figures[_ACCURACY[case]]), _percent(figures[CHANCE])
+        accuracy, chance = percent(figures[_ACCURACY[case]]), percent(figures[CHANCE])
         return [f"a {case} probe finds the group ({accuracy.in_text}, chance {chance.text})"]
 
     def sentences(self, results: Results) -> list[str]:
@@ -112,15 +110,15 @@ def _case(figures: Figures) -> str:
 def _finds(edit: EditRecord, figures: Figures) -> str:
     """Whether each probe finds the group, with its interval and chance."""
     when = BEFORE if _case(figures) == "never" else ""
-    significant, chance = _significant(figures, when), _percent(figures[CHANCE]).text
+    significant, chance = _significant(figures, when), percent(figures[CHANCE]).text
     parts = []
     for kind, metric in _ACCURACY.items():
         row = figures[metric + when]
-        accuracy = _percent(row)
+        accuracy = percent(row)
         if row.lo is not None and Number(row.lo, percent=True).text == chance:
-            accuracy = _percent(row, 4)  # on which side of chance it ends
+            accuracy = percent(row, 4)  # on which side of chance it ends
         text = f"{accuracy.in_text}, chance {chance}"
-        text += "" if when else f", before the edit {_percent(figures[metric + BEFORE]).text}"
+        text += "" if when else f", before the edit {percent(figures[metric + BEFORE]).text}"
         does = "finds" if kind in significant else "does not find"
         parts.append(f"a {kind} probe {does} the group significantly ({text})")
     between = ", but " if len(significant) == 1 else ", and "

@@ -98,7 +98,7 @@ class RView(base.View, declared="r"):
         if row is None or before is None or row.metric != REMOVED:
             return super().cell(results, quantity, edit)
         status = change_of(results, before, edit) or class_of(before.detail)
-        return f"{status}, {Number.of(row, percent=True).in_text}"
+        return f"{status}, {base.percent(row).in_text}"
 
     def noted(self, results: Results) -> str:
         rows = results.unedited("mean_abs_r", self.split)
@@ -261,7 +261,7 @@ def _changed(results: Results, edit: str, row: Row, change: Change) -> str:
     if change == "increased":
         value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
         return f"{name} {Number(value, lo, hi, percent=True, signed=True).in_text}"
-    return f"{name} {Number.of(row, percent=True).in_text}"
+    return f"{name} {base.percent(row).in_text}"
 
 
 def _lacking(row: Row) -> str:

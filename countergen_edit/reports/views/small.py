@@ -53,7 +53,7 @@ class ParaphrasesView(base.View, declared="paraphrases"):
         for row in results.unedited("paraphrase_variance_share"):
             if row.lo:
                 rows = row, results.under(row, UNEDITED, "paraphrase_flip_rate")
-                share, flips = (Number.of(r, percent=True).in_text for r in rows)
+                share, flips = (base.percent(r).in_text for r in rows)
                 varies.append(self.say("varies", share=share, set=set_label(row), flips=flips))
         texts = [f"{base.first_few(varies, more='; {} sets more')}."] if varies else []
         falls = []
