@@ -122,7 +122,7 @@ class RView(base.View, declared="r"):
         for edit, line in lines:
             for i, output in enumerate(line["outputs"]):
                 key = line["dataset"], line["template"], output, *line["groups"]
-                texts = dict(zip(groups, (texts[0] for texts in line["texts"]), strict=True))
+                texts = dict(zip(groups, (t[0] for t in line["texts"]), strict=True))
                 cells = by_text.setdefault(key, {"set": dataset_label(line["dataset"]), **texts})
                 cells["output"] = output.strip()
                 z = line["z"][i] if edit == UNEDITED and line["z"] is not None else None
