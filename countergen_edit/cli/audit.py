@@ -6,12 +6,11 @@ import gc
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.reading import show_comparison
-from countergen_edit.cli.study import Study, command_line, fitting_metrics, listed
+from countergen_edit.cli.study import Content, Study, command_line, fitting_metrics, listed
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import only_writer
 from countergen_edit.data.task import HALF_WIDTH, SetDesign
@@ -26,7 +25,7 @@ from countergen_edit.runs.plan import lacking
 from countergen_edit.runs.run import Run
 
 
-def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_audit(config: Content, words: Sequence[str]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     study = Study(config, words)
     checkpoint = _checkpoint_of(config)
@@ -77,7 +76,7 @@ def _without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[
     return {name: metric for name, metric in metrics.items() if name not in left_out}
 
 
-def _checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
+def _checkpoint_of(config: Content) -> Checkpoint | None:
     """The audited checkpoint, if it is to be compared with its unedited model."""
     original, name = config["original"], config["model"]["name"]
     if is_checkpoint(name):
@@ -91,7 +90,7 @@ def _checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
 
 
 def _compare_with_original(
-    config: Mapping[str, Any], words: Sequence[str], checkpoint: Checkpoint, path: Path
+    config: Content, words: Sequence[str], checkpoint: Checkpoint, path: Path
 ) -> None:
     """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
     where = {k: v for k, v in config["model"].items() if k not in ("name", "revision")}
@@ -111,7 +110,7 @@ def _compare_with_original(
     say([f"Report, with what it changed: {api.load_run(path).report()}"])
 
 
-def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_sweep(config: Content, words: Sequence[str]) -> None:
     """Run or resume a sweep; it ends with code 1 if an eraser failed on a candidate."""
     study = Study(config, words)
     model = study.load()

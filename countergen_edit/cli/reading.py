@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import listed
+from countergen_edit.cli.study import Content, listed
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render import FIGURES, TABLES, export
@@ -23,7 +22,7 @@ SEED = 0
 """Of the order of texts on rating sheets."""
 
 
-def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_report(config: Content, words: Sequence[str] = ()) -> None:
     """Print all tables and findings of a run; write its page and the requested files."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
@@ -44,7 +43,7 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     say([f"{len(files)} files in {folder}"])
 
 
-def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_compare(config: Content, words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
     runs = listed(config["runs"])
     comparison = api.compare(*runs)
@@ -63,7 +62,7 @@ def show_comparison(comparison: Comparison) -> None:
         say(["These runs share no prompts on which R was measured: nothing is paired."])
 
 
-def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_gate(config: Content, words: Sequence[str] = ()) -> None:
     """Hold a run to limits; exit with code 1 if a check fails, else 2 if one cannot be told."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit gate RUN group_effect=0.3")
@@ -75,7 +74,7 @@ def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
         raise SystemExit(code)
 
 
-def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_rate(config: Content, words: Sequence[str] = ()) -> None:
     """Write the rating sheets of every rater, or read them into the runs."""
     require_known("action", config["action"], ("sheet", "ratings"))
     runs = [Path(run).expanduser() for run in listed(config["runs"])]
@@ -91,7 +90,7 @@ def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     say([f"Next, with all sheets filled in: {again}"])
 
 
-def run_testbed(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_testbed(config: Content, words: Sequence[str] = ()) -> None:
     """Verify a testbed."""
     from countergen_edit.models import load_model
     from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed

@@ -14,7 +14,6 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.base import Record, grouped, groups_of, p_holm
 
 _DIGITS = 4
 EXTREME = 0.95
@@ -30,7 +29,7 @@ class DecisionsView(base.View, declared="decisions"):
     """Rates by group, their differences, and whether a model's answers are judgements at all."""
 
     def about(self, row: Row) -> str:
-        cases, pair = row.dataset.replace("_", " "), groups_of(row, " less ")
+        cases, pair = row.dataset.replace("_", " "), base.groups_of(row, " less ")
         return ", ".join(map(str, filter(None, (cases, pair, row.facets.get("topic")))))
 
     def label(self, row: Row) -> str:
@@ -38,18 +37,18 @@ class DecisionsView(base.View, declared="decisions"):
         topic, text = row.facets.get("topic"), self.about(row)
         return f"{topic}, {text.removesuffix(f', {topic}')}" if topic else text
 
-    def records(self, results: Results) -> list[Record]:
+    def records(self, results: Results) -> list[base.Record]:
         """Without those of the table of rates, and without absolute differences."""
         hidden = {how.title for how in self.shows if how.name in (names.IMPACT, names.GAP)}
         return [r for r in super().records(results) if r.get("figure") not in hidden]
 
     def table(self, results: Results) -> list[Table]:
         rows = [(k, row) for k, (rate, _) in names.RATES.items() for row in results.of(rate)]
-        records: dict[Any, Record] = {}
+        records: dict[Any, base.Record] = {}
         for kind, row in rows:
             if row.edit in results.compared:
                 cells = {"cases": row.dataset, "by": row.axis.replace("_", " and ")}
-                cells |= {"category": groups_of(row), "decisions": str(row.n)}
+                cells |= {"category": base.groups_of(row), "decisions": str(row.n)}
                 cells |= {} if results.is_unedited else {"edit": results.label(row.edit)}
                 ratio = _ratio(results.under(row, row.edit, names.RATES[kind][1]))
                 rates = {f"{kind} rate": _rate(row), f"impact ratio of {kind}": ratio}
@@ -60,13 +59,13 @@ class DecisionsView(base.View, declared="decisions"):
         table = base.as_table("decision_rates", title, records.values(), note, **look)
         return table + super().table(results)
 
-    def first_cells(self, results: Results, quantity: base.Quantity) -> Record:
+    def first_cells(self, results: Results, quantity: base.Quantity) -> base.Record:
         """Of a difference P, the within-group null, and what is found four times out of five."""
         row = quantity.rows.get(UNEDITED)
         if row is None or row.metric != names.RATE_DIFFERENCE:
             return {}
         null, smallest = _percent(row.detail.get("null")), _percent(row.detail["smallest"])
-        return {"P (Holm)": p_holm(row), "within-group null": null, "detectable": smallest}
+        return {"P (Holm)": base.p_holm(row), "within-group null": null, "detectable": smallest}
 
     def headline(self, results: Results) -> list[str]:
         """Of each file the first two sentences, and the lowest impact ratio of selection."""
@@ -111,7 +110,8 @@ class DecisionsView(base.View, declared="decisions"):
     def _lowest(self, results: Results) -> Iterator[str]:
         """The lowest impact ratios by each axis and by their intersections."""
         for kind, (of_rate, of_ratio) in names.RATES.items():
-            for axis, rows in grouped(results.unedited(of_ratio), lambda row: row.axis).items():
+            by_axis = base.grouped(results.unedited(of_ratio), lambda row: row.axis)
+            for axis, rows in by_axis.items():
                 compared = [row for row in rows if row.group_a != row.detail["reference"]]
                 least = min(compared, key=lambda row: math.inf if row.value is None else row.value)
                 rate = _rate(results.under(least, UNEDITED, of_rate)).in_text
@@ -133,7 +133,7 @@ class DecisionsView(base.View, declared="decisions"):
         if rows[1:]:
             count = {"shown": sum(map(is_significant, rows)), "count": len(rows)}
             yield self.say("changes", edit=name, **count, **_words(rows[0]))
-        beyond = ", ".join(groups_of(row) for row in rows if row.detail["overcorrected"])
+        beyond = ", ".join(base.groups_of(row) for row in rows if row.detail["overcorrected"])
         for row in rows[:1]:
             key = "beyond" if beyond else "not_beyond"
             yield self.say(key, edit=name, pairs=beyond, **_words(row))
@@ -141,7 +141,7 @@ class DecisionsView(base.View, declared="decisions"):
 
 def _by_file(results: Results) -> list[Results]:
     rows = (row for row in results.rows if row.metric.startswith("decision_"))
-    files = grouped(rows, lambda row: row.dataset).values()
+    files = base.grouped(rows, lambda row: row.dataset).values()
     return [Results(of_file, results.records, task=results.task) for of_file in files]
 
 
@@ -156,7 +156,7 @@ def _words(row: Row) -> dict[str, Any]:
     ahead, behind = pair if (row.value or 0.0) > 0 else reversed(pair)
     sizes = {"size": _signed(row).in_text, "interval": _signed(row).interval}
     sizes |= {key: _percent(row.detail.get(key)).text for key in ("null", "smallest")}
-    groups = {"pair": groups_of(row), "less": groups_of(row, " less ")}
+    groups = {"pair": base.groups_of(row), "less": base.groups_of(row, " less ")}
     groups |= {"ahead": ahead, "behind": behind}
     cases = row.dataset.replace("_", " ")
-    return {"cases": cases, **groups, **sizes, "p": p_holm(row, _DIGITS).text}
+    return {"cases": cases, **groups, **sizes, "p": base.p_holm(row, _DIGITS).text}

@@ -58,12 +58,11 @@ class FairPairView(base.View, declared="fairpair"):
             return self.say("undefined", reason=row.detail.get("reason", "no continuations"))
         here = " on these prompts alone" if row.lo is not None and row.lo <= 1 else ""
         does = f"differ{here}" if _differs(row) else "do not differ detectably"
-        of_edit = results.of("fairpair_f_of_paraphrase", edit=row.edit)
-        of_phi = (other for other in of_edit if other.facets["phi"] == row.facets["phi"])
-        templates = [template for template in of_phi if template.value is not None]
-        above = sum(template.lo is not None and template.lo > 1 for template in templates)
-        counts = {"tested": sum(map(_differs, templates)), "n": len(templates), "above": above}
-        end = self.say("by_template", **counts) if templates else ""
+        rows = results.of("fairpair_f_of_paraphrase", edit=row.edit)
+        rows = [r for r in rows if r.value is not None and r.facets["phi"] == row.facets["phi"]]
+        above = sum(r.lo is not None and r.lo > 1 for r in rows)
+        counts = {"tested": sum(map(_differs, rows)), "n": len(rows), "above": above}
+        end = self.say("by_template", **counts) if rows else ""
         p, f = base.p_holm(row).text, Number.of(row, 2).in_text
         return self.say("tested", does=does, p=p, f=f) + end
 

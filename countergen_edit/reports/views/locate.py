@@ -11,7 +11,6 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Figure, Number
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.base import grouped
 
 MOST_PLACES = 10
 LEAST_NAMED = 0.01
@@ -58,7 +57,7 @@ class LocateView(base.View, declared="locate"):
         for edit in results.compared:
             end, name = ("", "") if edit == UNEDITED else (f"_{edit}", f", {results.label(edit)}")
             for site, cells in _by_site(results.of(MOVED, self.split, edit)).items():
-                by_kind = grouped(cells, lambda row: row.dataset)
+                by_kind = base.grouped(cells, lambda row: row.dataset)
                 panels = [_heat_map(kind, of_kind) for kind, of_kind in by_kind.items()]
                 if len(panels[0].series) <= MOST_UNITS:
                     title = f"Share that moves with {self.says[site]}{name}"
@@ -69,7 +68,7 @@ class LocateView(base.View, declared="locate"):
         sentences = []
         for metric in (MOVED, DIFFERENCE):
             heads = _by_site(results.unedited(metric, self.split)).get("head", ())
-            for kind, of_kind in grouped(heads, lambda row: row.dataset).items():
+            for kind, of_kind in base.grouped(heads, lambda row: row.dataset).items():
                 if places := [f"{place(r)} ({base.percent(r).in_text})" for r in _largest(of_kind)]:
                     sentences.append(self.say(metric, kind=kind, places=base.and_list(places)))
         values = [
@@ -82,7 +81,7 @@ class LocateView(base.View, declared="locate"):
 
 
 def _by_site(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    return grouped(rows, lambda row: str(row.facets["activation"]))
+    return base.grouped(rows, lambda row: str(row.facets["activation"]))
 
 
 def _largest(rows: Sequence[Row]) -> list[Row]:
@@ -95,7 +94,7 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
 def _heat_map(kind: str, rows: Sequence[Row]) -> Panel:
     """Layers across, positions (with the word of an example) or heads downwards."""
     series = []
-    by_line = grouped(rows, lambda row: row.facets.get("unit", row.facets.get("position")))
+    by_line = base.grouped(rows, lambda row: row.facets.get("unit", row.facets.get("position")))
     for key, cells in by_line.items():
         word = str(cells[0].detail.get("example", "")).strip()
         name = f"head {key:.0f}" if isinstance(key, float) else f"{key}: {word}".removesuffix(": ")
