@@ -31,7 +31,7 @@ _MODULES = {
     **dict.fromkeys(("report", "compare", "gate", "rate", "testbed"), "reading"),
     **{"sweep": "audit", "debias": "edit", "chat": "edit", "classifiers": "cid"},
 }
-"""The modules of commands that have none of their own name."""
+"""The modules of commands whose module has another name."""
 
 
 @contextmanager

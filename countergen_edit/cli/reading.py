@@ -1,4 +1,4 @@
-"""Commands that read what runs left: `report`, `compare`, `gate`, `rate`; and `testbed`."""
+"""Commands that read runs: `report`, `compare`, `gate` and `rate`; and `testbed`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from countergen_edit.runs.cid import ASKED, read_ratings, write_sheets
 EVIDENCE = "evidence"
 CODES = {"holds": 0, "fails": 1, "cannot tell": 2}
 SEED = 0
-"""Of the order of texts on rating sheets."""
+"""Seed of the order of texts on rating sheets."""
 
 
 def run_report(config: Content, words: Sequence[str] = ()) -> None:

@@ -122,7 +122,7 @@ class Table:
     brief: bool = False
     """Whether terminals print it too."""
     folded: str = ""
-    """What a page folds it under; terminals leave it out."""
+    """Heading under which a page folds it; terminals leave it out."""
 
     @property
     def numeric(self) -> list[bool]:
@@ -171,7 +171,7 @@ class Words:
     sentences: tuple[str, ...]
     brief: bool = False
     folded: str = ""
-    """What a page folds them under; terminals leave them out."""
+    """Heading under which a page folds them; terminals leave them out."""
 
 
 Block = Words | Table | Figure

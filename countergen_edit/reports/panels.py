@@ -33,7 +33,7 @@ class Series:
     baseline: bool = False
     """Whether others are compared with it: its dots are hollow."""
     tips: tuple[str, ...] = ()
-    """What each point of a `spread` is of."""
+    """The label of each point of a `spread`."""
 
     @classmethod
     def of(

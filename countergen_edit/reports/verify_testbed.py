@@ -19,11 +19,11 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import Truth, load_axis
 
 PAIRS = [("egypt_male", "usa_male"), ("mexico_male", "usa_male"), ("egypt_female", "usa_female")]
-"""Of nationality."""
+"""Groups of nationality."""
 
 
 def verify_testbed(model: LanguageModel, truth: Truth) -> DataFrame:
-    """What was planted and what a model shows on test data, a line for each family.
+    """The planted and the measured effects on test data, a line for each family.
 
     Names that were scored are compared with the truth about these names (R, and what names lean
     to over all families); the group effect in nats, an estimate over names, with that of all.

@@ -86,7 +86,7 @@ def _eraser_of(name: str) -> str:
 def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
     """A figure as one of matplotlib, which panels fill row by row above one legend.
 
-    Panels of one measure share its axis, from 0 or what is neutral to just above all values.
+    Panels of one measure share its axis, from 0 or the neutral value to just above all values.
     """
     from matplotlib.figure import Figure as Drawing
 

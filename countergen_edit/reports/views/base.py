@@ -51,7 +51,7 @@ class Shown:
     mark: tuple[str, float | str] | None = None
     """The name of a mark beside dots, and its value or the row's detail that holds it."""
     subject: str | None = None
-    """What a row is about, where it is not as in the others of the view."""
+    """Template of the subject of its rows; None takes that of the view."""
 
     @property
     def label(self) -> str:
@@ -157,7 +157,7 @@ class View:
         )
 
     def about(self, row: Row) -> str | None:
-        """What tells a row from others of its name; None leaves the row out."""
+        """The subject of a row, which tells it from others of its name; None leaves it out."""
         subjects = (how.subject for how in self.shows if how.name == row.metric)
         template = next((text for text in subjects if text is not None), self.subject)
         if template is not None:

@@ -30,7 +30,7 @@ class BenchmarksView(base.View, declared="benchmarks"):
         return f"{benchmark} {row.detail['title']} ({', '.join(filter(None, of))})"
 
     def first_cells(self, results: Results, quantity: base.Quantity) -> base.Record:
-        """What people wrote, and P of differences between groups."""
+        """Figures of texts by people, and P of differences between groups."""
         row = quantity.rows[UNEDITED]
         people = row.detail.get("people", {})
         ends = (people.get(end) for end in ("value", "lo", "hi"))

@@ -33,7 +33,7 @@ class AgreementView(base.CostView, declared="agreement"):
     """Agreement of both groups together, which figures draw, and of each, which tables list."""
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
-        """Beside an edit, the axis holds the losses and the budget: most losses are small."""
+        """With an edit, the axis covers the losses and the budget: most losses are small."""
         panels, results = super().glance(states), states[0].results
         if not panels or results.is_unedited:
             return panels

@@ -17,7 +17,7 @@ from countergen_edit.reports.views import base
 
 _DIGITS = 4
 EXTREME = 0.95
-"""Rate above which, or below what is left of 1, groups have no room to differ."""
+"""Rate above which groups have no room to differ, nor below 1 less this."""
 LEAST_ANSWERED = 0.1
 _signed = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=_DIGITS, percent=True)
@@ -60,7 +60,7 @@ class DecisionsView(base.View, declared="decisions"):
         return table + super().table(results)
 
     def first_cells(self, results: Results, quantity: base.Quantity) -> base.Record:
-        """Of a difference P, the within-group null, and what is found four times out of five."""
+        """P, the within-group null and the detectable size of a difference."""
         row = quantity.rows.get(UNEDITED)
         if row is None or row.metric != names.RATE_DIFFERENCE:
             return {}
@@ -68,7 +68,7 @@ class DecisionsView(base.View, declared="decisions"):
         return {"P (Holm)": base.p_holm(row), "within-group null": null, "detectable": smallest}
 
     def headline(self, results: Results) -> list[str]:
-        """Of each file the first two sentences, and the lowest impact ratio of selection."""
+        """The first two sentences of each file, and the lowest impact ratio of selection."""
         return [
             text
             for part in _by_file(results)
@@ -146,7 +146,7 @@ def _by_file(results: Results) -> list[Results]:
 
 
 def _largest(rows: Sequence[Row]) -> list[Row]:
-    """Of two groups their difference; of many pairs the largest significant one, if any."""
+    """The difference of two groups; of many pairs the largest significant one, if any."""
     shown = [row for row in rows if is_significant(row) or not rows[1:]]
     return sorted(shown, key=lambda row: -abs(row.value or 0.0))[:1]
 

@@ -65,7 +65,7 @@ class GuardednessView(View, declared="guardedness"):
         return [f"Of {', '.join(labels)}: {remark}." for remark, labels in edits.items()]
 
     def records(self, results: Results) -> list[Record]:
-        """Probe accuracy under each edit that was fitted as one, and what is proved of it."""
+        """Probe accuracy under each edit that was fitted as one, and its guarantee."""
         records = super().records(results)
         proofs: dict[str, Cell] = {}
         for row in results.of(_ACCURACY["linear"], self.split):

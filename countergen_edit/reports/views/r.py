@@ -233,7 +233,7 @@ class RView(base.View, declared="r"):
 
 
 class _OnFit(RView):
-    """The same of the sets that erasers are fitted on."""
+    """The view of the sets that erasers are fitted on."""
 
     split = "fit"
     heading = "Fitting data, set by set"
