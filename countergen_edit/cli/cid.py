@@ -45,14 +45,12 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
     swaps = content.get("substitution")
     substitution = Substitution.from_config(axis, swaps, groups) if swaps else None
     task = Task(axis=axis, groups=groups, substitution=substitution)
-    strengths, grid = (tuple(map(float, listed(config[key]))) for key in ("lambda", "grid"))
-    longest = config["max_new_tokens"]
     metric = Cid(
         templates=listed(config["templates"]),
-        strengths=strengths,
+        strengths=listed(config["lambda"]),
         names=config["names"],
         splits=SPLITS,
-        max_new_tokens=longest,
+        max_new_tokens=config["max_new_tokens"],
     )
     sources = perturbations.sources_of(perturbation)
     load = model_loader(config["model"])
@@ -77,7 +75,7 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
         )
         show_run(run, f"To have people rate the continuations: {command('rate', run.path)}")
     elif config["action"] == "effect":
-        pairs = [*perturbations.perturbations(sources, substitution, config["per_kind"])]
+        pairs = perturbations.perturbations(sources, substitution, config["per_kind"])
         folder = new_run(
             command_line("cid", words),
             config,
@@ -89,23 +87,24 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             origin=model.origin,
             data_hash=digest([asdict(pair) for pair in pairs]),
         )
-        how = {"tau": perturbations.TAU, "grid": grid, "max_new_tokens": longest}
+        how: dict[str, Any] = {"tau": perturbations.TAU, "max_new_tokens": metric.max_new_tokens}
+        how["grid"] = tuple(map(float, listed(config["grid"])))
         with folder:
             encoder = perturbations.SentenceEmbedding()
             runs.perturbation_effect(model, pairs, encoder, folder, config["seed"], **how)
         show_run(open_run(folder.path))
     else:
-        first, second = config["prompts"]
-        how = {"max_new_tokens": longest, "sentence": True}
+        prompts = config["prompts"]
+        how = {"max_new_tokens": metric.max_new_tokens, "sentence": True}
         models: dict[str, Any] = {name: nullcontext(model)}
         if edit is not None:
             models[f"{name} under {saved}"] = applied(model, edit.edit)
         for number, (title, context) in enumerate(models.items()):
             with context as edited:
-                texts = runs.compare_prompts(edited, (first, second), strengths, **how)
+                texts = runs.compare_prompts(edited, prompts, metric.strengths, **how)
             if number:
                 console.print()
-            print_table(cid_comparison((first, second), strengths, texts, title), console)
+            print_table(cid_comparison(prompts, metric.strengths, texts, title), console)
         again = command("cid", "action=audit", f"model={name}")
         say([f"Next, over templates and people, with intervals: {again}"])
 

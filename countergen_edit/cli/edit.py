@@ -1,8 +1,7 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
-A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be. A
-recipe makes its checkpoint again. `countergen-edit debias` finds the edit by a search, and `chat`
-holds an edited model against its original.
+A checkpoint with edits gets one more, and a recipe makes its checkpoint again. `debias` finds the
+edit by a search, and `chat` holds an edited model against its original.
 """
 
 from __future__ import annotations

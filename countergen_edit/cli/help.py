@@ -24,7 +24,7 @@ FIRST = (
 )
 """The settings that most people change; the first ten of a command come first in its help."""
 UNDESCRIBED = ("experiment", "axis", "perturbation")
-"""Groups whose files hold other settings than their own."""
+"""Groups whose files hold other settings than theirs."""
 CONTENT = {
     "data": {"fit": "sets to fit on; own: a part of your prompts", "keep": "sets to leave alone"},
     "texts": {"neutral": "natural or FILE.txt; null as the model has it"},

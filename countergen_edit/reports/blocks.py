@@ -1,4 +1,4 @@
-"""Words, tables and figures: a report before it becomes a page, a CSV file or a LaTeX table."""
+"""Words, tables and figures of a report, before they are rendered."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def plain(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under named columns; terminal, page, CSV, LaTeX and card show the same one."""
+    """Rows of cells under named columns, the same for every renderer."""
 
     name: str
     """Stem of the file that it is exported to."""

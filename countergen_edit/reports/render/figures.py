@@ -1,4 +1,4 @@
-"""Figures by matplotlib: the style of each eraser, the panels, and files in several formats."""
+"""Figures by matplotlib, in the style of each eraser, as files of several formats."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
-    """Print the brief blocks of sections, those of the overview last and its words at the end."""
+    """Print the brief blocks of sections; the overview comes last, its words at the end."""
     words: dict[str, None] = {}
     for section in sorted(parts, key=lambda section: section.name == _OVERVIEW):
         for block in section.blocks:

@@ -390,7 +390,7 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
 
 
 def in_form(subject: str | None, row: Row) -> str | None:
-    """The subject of a row, marked where its texts are replies and plain texts are measured too."""
+    """The subject of a row, marked where both replies and plain texts are measured."""
     if subject is None or not row.dataset.endswith(IN_CHAT) or subject.endswith("in chat"):
         return subject
     return f"{subject}, in chat".removeprefix(", ")

@@ -99,7 +99,7 @@ class DecisionsView(base.View, declared="decisions"):
             yield self.say("doubts", cases=rows[0].dataset, reasons="; ".join(reasons))
 
     def _pairs(self, results: Results) -> Iterator[str]:
-        """The favoured group; of many pairs that with the largest difference, and their number."""
+        """The favoured group; of many pairs the largest difference, and their number."""
         rows = results.unedited(names.RATE_DIFFERENCE)
         shown = [row for row in rows if is_significant(row)]
         for row in _largest(rows):

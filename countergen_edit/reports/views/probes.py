@@ -126,7 +126,7 @@ def _finds(edit: EditRecord, figures: Figures) -> str:
 
 
 _MOST = 0.1
-"""Share of prompts above which a gate that is open, or closed, at the wrong ones is mentioned."""
+"""Share of prompts above which a gate that is wrongly open or closed is mentioned."""
 
 
 class GatesView(View, declared="gates"):

@@ -1,4 +1,4 @@
-"""The view of `R` (CounterGen, Figures 1 to 3 and Table 1): sets with and without bias, changes."""
+"""The view of `R`: sets with and without bias, changes (CounterGen, Figures 1 to 3, Table 1)."""
 
 from __future__ import annotations
 
