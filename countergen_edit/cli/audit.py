@@ -29,7 +29,7 @@ def run_audit(config: Content, words: Sequence[str]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     study = Study(config, words)
     checkpoint = _checkpoint_of(config)
-    run = audited(study, study.load(), study.run_dir)
+    run = audited(study, study.load())
     assert run.model is not None
     show_run(run, *([] if checkpoint or run.model.no_activations else after_audit(run)))
     if checkpoint is not None:
@@ -39,10 +39,8 @@ def run_audit(config: Content, words: Sequence[str]) -> None:
         _compare_with_original(config, words, checkpoint, path)
 
 
-def audited(
-    study: Study, model: LanguageModel, folder: Path | str | None, design: Sequence[SetDesign] = ()
-) -> Run:
-    """The audit of a model in a folder, on test sets of a design."""
+def audited(study: Study, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Run:
+    """The audit of a model, on test sets of a design."""
     erasers, metrics, baselines = study.erasers, study.metrics, study.baselines
     task = study.task_in_vocabulary(model, design)
     if task.out_of_vocabulary:
@@ -58,7 +56,7 @@ def audited(
         task,
         erasers,
         metrics,
-        folder,
+        study.run_dir,
         site=study.place.site,
         layers=study.place.layers,
         baselines=baselines,
@@ -101,12 +99,13 @@ def _compare_with_original(
             raise
         say(["", f"Could not compare with the original model: {error}"])
         return
-    study = Study({**config, "eraser": {}, "baseline": {}}, words)
+    before = {"eraser": {}, "baseline": {}, "run_dir": path / ORIGINAL}
+    study = Study({**config, **before}, words)
     rows = api.load_run(path).results.rows
     designs = {r.dataset: SetDesign(**r.detail) for r in rows if r.metric == HALF_WIDTH}
-    before = audited(study, model, path / ORIGINAL, [*designs.values()])
+    original = audited(study, model, [*designs.values()])
     say(["", f"Compared with the source model {model.name}:", ""])
-    show_comparison(api.compare(before, path, seed=study.seed))
+    show_comparison(api.compare(original, path, seed=study.seed))
     say([f"Report, with what it changed: {api.load_run(path).report()}"])
 
 

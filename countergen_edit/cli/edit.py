@@ -7,7 +7,7 @@ edit by a search, and `chat` holds an edited model against its original.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +36,6 @@ from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.runs.ran import hardware
 from countergen_edit.runs.run import Run
 
-SAVING = ("save", "form", "overwrite")
-UNRECORDED = ("save", "overwrite")
-"""The settings of a command that its record leaves out."""
-
 
 class Saving:
     """Where the checkpoint of a command goes, and in which form; the same one may be there."""
@@ -50,25 +46,24 @@ class Saving:
         self.save = Path(str(config["save"])).expanduser() if config["save"] else None
         """None: into the run folder."""
         if self.save is not None:
-            line = without_places(command_line(command, words, UNRECORDED))
+            line = without_places(command_line(command, words))
             is_same = checkpoints.record_of(self.save).get("command") == line
             checkpoints.check_target(self.save, self.overwrite or is_same)
 
-    def study(self, config: Content, words: Sequence[str], without: Collection[str] = ()) -> Study:
+    def study(self, config: Content, words: Sequence[str]) -> Study:
         """The study of a command: unless carried, of edits that weights hold.
 
         In the residual stream these are everywhere, unless `edit.layers` names layers; no token is
         skipped.
         """
-        without = (*SAVING, *without)
         if self.form == "carried":
-            return Study(config, words, without)
+            return Study(config, words)
         edit = {**config["edit"]}
         if edit.get("site") not in ("resid_post", EVERYWHERE):
             edit["skip_attention_sinks"] = False
         elif edit.get("layers") == BEST or "layers" in config:
             edit["layers"] = EVERYWHERE
-        study = Study({**config, "edit": edit}, words, without)
+        study = Study({**config, "edit": edit}, words)
         left_out = [name for name, eraser in study.erasers.items() if not eraser.folds]
         study.erasers = {n: e for n, e in study.erasers.items() if n not in left_out}
         if left_out and not study.erasers:
@@ -121,7 +116,7 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
         return _save_of_run(config, saving)
     if config["recipe"]:
         return _make_again(config, words, saving)
-    study = saving.study(config, words, ("run", "recipe"))
+    study = saving.study(config, words)
     if len(study.erasers) != 1:
         raise UserError(
             f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
@@ -141,7 +136,7 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
         study.run_dir,
         site=place.site,
         layers=place.layers,
-        command=command_line("edit", words, UNRECORDED),
+        command=command_line("edit", words),
         **study.how,
     )
     assert edited.best is not None
@@ -166,7 +161,7 @@ def run_debias(config: Content, words: Sequence[str]) -> None:
         layers=layers,
         combine=config["combine"],
         tested="chosen",
-        command=command_line("debias", words, UNRECORDED),
+        command=command_line("debias", words),
         **study.how,
     )
     if searched.best is None or not searched.results.edits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from countergen_edit.runs.plan import Fitted, where
 
 Content = Mapping[str, Any]
 BEST = "best"
-NO_ROW = ("run_dir", "memory_gib", "original")
+NO_ROW = ("run_dir", "memory_gib", "original", "save", "form", "overwrite", "run", "recipe")
 """Settings that no row depends on."""
 REQUESTING = ("parallel", "attempts", "cache")
 """Settings of a served model that no row depends on."""
@@ -41,17 +41,10 @@ REQUESTING = ("parallel", "attempts", "cache")
 class Study:
     """The objects of a configuration of audit, debias, edit or sweep, which `words` gave.
 
-    No row depends on the settings of `without`. `UserError` if a setting is wrong.
+    `UserError` if a setting is wrong.
     """
 
-    erasers: Mapping[str, BaseEraser]
-    metrics: Mapping[str, Metric]
-    """With costs."""
-    baselines: Mapping[str, Baseline]
-
-    def __init__(
-        self, content: Content, words: Sequence[str] = (), without: Collection[str] = ()
-    ) -> None:
+    def __init__(self, content: Content, words: Sequence[str] = ()) -> None:
         if not content.get("metric"):
             raise UserError("there is no metric: name at least one, such as metric=r")
         self.content, self.words = content, words
@@ -60,7 +53,7 @@ class Study:
         data = config_of("data", content["data"])
         data, self.of_axis = data_of(axis, data, texts.get("prompts"))
         # An empty group is there or not, by how it was written.
-        settings = {k: value for k, value in recorded(content, without).items() if value != {}}
+        settings = {key: value for key, value in recorded(content).items() if value != {}}
         self.config = settings | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
         layers = _layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
@@ -71,9 +64,10 @@ class Study:
         self.place = EditSettings(**place)
         require(Positions, self.place.positions, "edit.positions")
         require(Fitted, self.place.fitted, "edit.fitted")
-        self.erasers = components(content, "eraser", ERASERS)
-        self.metrics = components(content, "metric", METRICS) | components(content, "cost", METRICS)
-        self.baselines = components(content, "baseline", BASELINES)
+        self.erasers: dict[str, BaseEraser] = components(content, "eraser", ERASERS)
+        self.metrics: dict[str, Metric] = components(content, "metric", METRICS)
+        self.metrics |= components(content, "cost", METRICS)
+        self.baselines: dict[str, Baseline] = components(content, "baseline", BASELINES)
         self.load = model_loader(content["model"])
 
     @property
@@ -151,10 +145,11 @@ def fitting_metrics(
     return fitting
 
 
-def command_line(command: str, words: Sequence[str], without: Sequence[str] = ()) -> list[str]:
+def command_line(command: str, words: Sequence[str]) -> list[str]:
     """The command, for a manifest; without the place of a checkpoint."""
-    words = [word for word in words if word.partition("=")[0] not in without]
-    return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
+    words = [word for word in words if word.partition("=")[0] not in ("save", "overwrite")]
+    save = ["save=DIR"] if command in ("edit", "debias") else []
+    return ["countergen-edit", command, *words, *save]
 
 
 def new_run(
@@ -204,7 +199,7 @@ def model_loader(content: Content) -> Callable[[], LanguageModel]:
     return partial(load, **settings)
 
 
-def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
-    """The settings of a command on which rows depend, but for those of `without`."""
-    settings = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
+def recorded(content: Content) -> dict[str, Any]:
+    """The settings of a command on which rows depend."""
+    settings = {key: value for key, value in content.items() if key not in NO_ROW}
     return settings | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}

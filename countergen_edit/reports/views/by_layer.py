@@ -60,7 +60,7 @@ def layer_figures(
             title = set_label(first) + (", fitting data" if first.split == "fit" else "")
             panels.append(Panel(title, "layer", axis, (*series,), limits=limits, covers=covers))
         note = "Lines are erasers, with their ranks and 95 % intervals; dashed: the unedited model."
-        title = f"{heading}, {site} ({split} data)"
+        title = f"{heading} under an edit at each layer, {site} ({split} data)"
         figures.append(Figure(f"{name}_{site}", title, tuple(panels), note))
     return figures
 

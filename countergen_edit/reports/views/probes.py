@@ -75,12 +75,11 @@ class GuardednessView(View, declared="guardedness"):
         return [*records, {"figure": self.says["proof"], **proofs}] if proofs else records
 
     def figure(self, results: Results) -> list[Figure]:
-        heading, axis = "probe under an edit at each layer", "held-out accuracy"
-        return [
-            figure
-            for kind, metric in _ACCURACY.items()
-            for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
-        ]
+        figures: list[Figure] = []
+        for kind, metric in _ACCURACY.items():
+            axis = "held-out accuracy"
+            figures += layer_figures(results, metric, metric, f"{kind} probe", axis, SHARE)
+        return figures
 
 
 def _figures(results: Results, edit: EditRecord) -> Figures:

