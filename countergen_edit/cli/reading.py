@@ -34,8 +34,7 @@ def run_report(config: Content, words: Sequence[str] = ()) -> None:
     print_sections(parts, console)
     say([f"Page: {opened.report()}"])
     if not forms:
-        again = command("report", opened.path, "files=[pdf,latex,evidence]")
-        say([f"Next, as files: {again}"])
+        say([f"Next, as files: {command('report', opened.path, 'files=[pdf,latex,evidence]')}"])
         return
     folder = Path(config["folder"] or opened.path / "files")
     files = export(parts, folder, [form for form in forms if form != EVIDENCE])
@@ -51,8 +50,7 @@ def run_compare(config: Content, words: Sequence[str] = ()) -> None:
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
     else:
-        again = command("compare", *runs, "folder=DIR")
-        say(["", f"Next, as a page, with every row: {again}"])
+        say(["", f"Next, as a page, with every row: {command('compare', *runs, 'folder=DIR')}"])
 
 
 def show_comparison(comparison: Comparison) -> None:
