@@ -42,7 +42,7 @@ FULL_KEY = re.compile(r"full_key: (\S+)")
 BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 READ = ("run", "runs", "saved_edit", "checkpoint", "recipe")
-"""Settings that name a folder that must exist, or a file: a log of another tool, a recipe."""
+"""Settings that name a folder or a file (a log, a recipe) that must exist."""
 EXPERIMENT = "experiment"
 """The group that overrides settings of its command, and is the last of its choices."""
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")

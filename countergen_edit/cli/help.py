@@ -22,7 +22,7 @@ FIRST = (
     *("data", "eraser", "metric", "lambda", "edit.layers", "layers", "groups", "limit"),
     *("run_dir", "names", "seed"),
 )
-"""The settings that most people change; the first ten of a command come first in its help."""
+"""The settings that most people change, ten of which come first in a command's help."""
 UNDESCRIBED = ("experiment", "axis", "perturbation")
 """Groups whose files hold other settings than theirs."""
 CONTENT = {
@@ -31,7 +31,7 @@ CONTENT = {
     "cost": {"budget": "most that an edit may cost"},
     "task": {"most": "most words per slot of the templates, such as {name: 2}"},
 }
-"""Group → the settings that people change on the command line, where no component has them."""
+"""Group → settings that people change and that no component has."""
 COLUMN, PAGE_WIDTH = 34, 100
 
 

@@ -12,7 +12,7 @@ from countergen_edit.core.characters import printable
 from countergen_edit.metrics.rows import Row
 
 HEIGHT, PER_CATEGORY, PER_CELL = 2.9, 0.3, 0.17
-"""Inches of a panel, of one category that is listed downwards, and of a row of a heat map."""
+"""Inches of a panel, of a category listed downwards, and of a row of a heat map."""
 PER_LINE = 2
 """Series of one category that share a line; more have a line each."""
 Ends = tuple[float, float]
@@ -20,7 +20,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name; `lo` and `hi` are the ends of 95 % intervals, NaN where there is none."""
+    """Points of one name, with the ends of their 95 % intervals; NaN without one."""
 
     name: str
     x: tuple[float | str, ...]

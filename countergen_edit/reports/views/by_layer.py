@@ -66,7 +66,7 @@ def layer_figures(
 
 
 def _lines(pairs: Sequence[_Single]) -> list[Series]:
-    """A line for each eraser and its parameters, which its name tells where it is not enough."""
+    """A line for each eraser and its parameters, which tell equal names apart."""
     by_recipe = grouped(pairs, lambda pair: (pair[1].eraser, digest(pair[1].params))).values()
     names = []
     for of_recipe in by_recipe:

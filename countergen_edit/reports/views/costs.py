@@ -30,7 +30,7 @@ class PerplexityView(base.CostView, declared="perplexity"):
 
 
 class AgreementView(base.CostView, declared="agreement"):
-    """Agreement of both groups together, which figures draw, and of each, which tables list."""
+    """Agreement of both groups together, in figures, and of each, in tables."""
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """With an edit, the axis covers the losses and the budget: most losses are small."""

@@ -1,4 +1,4 @@
-"""The view of activation patching: heat maps, and the places that carry bias and no agreement."""
+"""The view of activation patching: heat maps, and places of bias without agreement."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class RView(base.View, declared="r"):
     """Group effects and R of every set."""
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        """Where there are several pairs of groups, the largest gap takes the place of all."""
+        """With several pairs of groups, the largest gap takes the place of all."""
         if not any(row.metric == LARGEST for row in results.rows):
             return self.shows
         on_page = (replace(how, where="page", drawn=False, glance="") for how in self.shows)
@@ -199,7 +199,7 @@ class RView(base.View, declared="r"):
         return f"{text}; random directions: {', '.join(parts)}{at_most}."
 
     def baselines(self, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """The first set's group effect under each baseline, with the edits of whose costs it is."""
+        """The first set's group effect under each baseline, and the edits whose costs to add."""
         for before in results.unedited(EFFECT)[:1]:
             pairs = [(e, results.under(before, e.id)) for e in results.baselines]
             if pairs := [(edit, row) for edit, row in pairs if row is not None]:

@@ -39,7 +39,7 @@ def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
 
 
 def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
-    """The page of some sections, a tab each; its head repeats its first sentence for the index.
+    """The page of sections, a tab each; its head repeats its first sentence for the index.
 
     `kind` stands above the title, `about` are the facts below it.
     """
