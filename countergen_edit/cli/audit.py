@@ -66,7 +66,7 @@ def audited(study: Study, model: LanguageModel, design: Sequence[SetDesign] = ()
 
 
 def _without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
-    """The metrics, without the default costs that an unedited model cannot be measured by."""
+    """The metrics, without default costs that cannot be measured on the model."""
     left_out = [n for n, m in metrics.items() if isinstance(m, Cost) and lacking(model, m)]
     if left_out:
         why = model.no_likelihoods or model.no_activations

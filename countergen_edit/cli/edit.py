@@ -38,7 +38,7 @@ from countergen_edit.runs.run import Run
 
 
 class Saving:
-    """Where the checkpoint of a command goes, and in which form; the same one may be there."""
+    """The place and form of a command's checkpoint; the same one may be there."""
 
     def __init__(self, command: str, config: Content, words: Sequence[str]) -> None:
         require_known("form", config["form"], checkpoints.FORMS)

@@ -131,7 +131,7 @@ def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
 
 
 def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> None:
-    """Run the jobs of `--multirun`; exit with code 1 if some failed, which are named at the end."""
+    """Run the jobs of `--multirun`; exit with code 1 if some failed, and name them."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
