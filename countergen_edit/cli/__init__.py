@@ -1,1 +1,1 @@
-"""The command-line door: the only room that knows Hydra."""
+"""The command line; no other package imports Hydra."""

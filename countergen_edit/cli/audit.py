@@ -6,12 +6,11 @@ import gc
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.reading import show_comparison
-from countergen_edit.cli.study import Study, command_line, fitting_metrics, listed
+from countergen_edit.cli.study import Content, Study, command_line, fitting_metrics, listed
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import only_writer
 from countergen_edit.data.task import HALF_WIDTH, SetDesign
@@ -26,25 +25,22 @@ from countergen_edit.runs.plan import lacking
 from countergen_edit.runs.run import Run
 
 
-def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_audit(config: Content, words: Sequence[str]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     study = Study(config, words)
     checkpoint = _checkpoint_of(config)
-    made = audited(study, study.load(), study.run_dir)
-    model = made.model
-    assert model is not None
-    show_run(made, *([] if checkpoint or model.no_activations else after_audit(made)))
+    run = audited(study, study.load())
+    assert run.model is not None
+    show_run(run, *([] if checkpoint or run.model.no_activations else after_audit(run)))
     if checkpoint is not None:
-        path = made.path
-        del model, made
+        path = run.path
+        del run
         gc.collect()
         _compare_with_original(config, words, checkpoint, path)
 
 
-def audited(
-    study: Study, model: LanguageModel, folder: Path | str | None, design: Sequence[SetDesign] = ()
-) -> Run:
-    """The audit of a model in a folder, on test sets of a design."""
+def audited(study: Study, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Run:
+    """The audit of a model, on test sets of a design."""
     erasers, metrics, baselines = study.erasers, study.metrics, study.baselines
     task = study.task_in_vocabulary(model, design)
     if task.out_of_vocabulary:
@@ -60,7 +56,7 @@ def audited(
         task,
         erasers,
         metrics,
-        folder,
+        study.run_dir,
         site=study.place.site,
         layers=study.place.layers,
         baselines=baselines,
@@ -70,15 +66,15 @@ def audited(
 
 
 def _without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
-    """The metrics, without the default costs that an unedited model cannot be measured by."""
-    costs = {name: metric for name, metric in metrics.items() if isinstance(metric, Cost)}
-    if left_out := [name for name, cost in costs.items() if lacking(model, cost)]:
+    """The metrics, without default costs that cannot be measured on the model."""
+    left_out = [n for n, m in metrics.items() if isinstance(m, Cost) and lacking(model, m)]
+    if left_out:
         why = model.no_likelihoods or model.no_activations
         say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}
 
 
-def _checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
+def _checkpoint_of(config: Content) -> Checkpoint | None:
     """The audited checkpoint, if it is to be compared with its unedited model."""
     original, name = config["original"], config["model"]["name"]
     if is_checkpoint(name):
@@ -92,7 +88,7 @@ def _checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
 
 
 def _compare_with_original(
-    config: Mapping[str, Any], words: Sequence[str], checkpoint: Checkpoint, path: Path
+    config: Content, words: Sequence[str], checkpoint: Checkpoint, path: Path
 ) -> None:
     """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
     where = {k: v for k, v in config["model"].items() if k not in ("name", "revision")}
@@ -103,16 +99,17 @@ def _compare_with_original(
             raise
         say(["", f"Could not compare with the original model: {error}"])
         return
-    study = Study({**config, "eraser": {}, "baseline": {}}, words)
+    before = {"eraser": {}, "baseline": {}, "run_dir": path / ORIGINAL}
+    study = Study({**config, **before}, words)
     rows = api.load_run(path).results.rows
     designs = {r.dataset: SetDesign(**r.detail) for r in rows if r.metric == HALF_WIDTH}
-    before = audited(study, model, path / ORIGINAL, [*designs.values()])
+    original = audited(study, model, [*designs.values()])
     say(["", f"Compared with the source model {model.name}:", ""])
-    show_comparison(api.compare(before, path, seed=study.seed))
+    show_comparison(api.compare(original, path, seed=study.seed))
     say([f"Report, with what it changed: {api.load_run(path).report()}"])
 
 
-def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_sweep(config: Content, words: Sequence[str]) -> None:
     """Run or resume a sweep; it ends with code 1 if an eraser failed on a candidate."""
     study = Study(config, words)
     model = study.load()
@@ -135,7 +132,6 @@ def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
         searched = [part for part in sections(swept) if part.name in ("search", "layers")]
         files = export(searched, swept.path / "figures", ["svg", "png"])
     show_run(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
-    failed = [row for row in swept.results.rows if row.metric == FAILED]
-    if failed:
-        print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)
+    if failed := sum(row.metric == FAILED for row in swept.results.rows):
+        print(f"countergen-edit: {failed} cell(s) failed, see above", file=sys.stderr)
         raise SystemExit(1)

@@ -34,7 +34,8 @@ def run_check(config: Mapping[str, Any], words: Sequence[str]) -> None:
     count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
     same = [word for word in words if re.match(r"(axis|groups)[.\w]*=", word)]
     words = [*same, f"data={path}"]
-    findings, refused = [finding for prompt in prompts for finding in prompt.findings], []
+    findings = [finding for prompt in prompts for finding in prompt.findings]
+    refused = []
     try:
         checked_config("audit", overrides_of("audit", words))
     except UserError as error:

@@ -19,13 +19,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import applied
-from countergen_edit.metrics.cid import Cid
-from countergen_edit.metrics.cid.perturbations import (
-    TAU,
-    SentenceEmbedding,
-    perturbations,
-    sources_of,
-)
+from countergen_edit.metrics.cid import Cid, perturbations
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
@@ -51,25 +45,25 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
     swaps = content.get("substitution")
     substitution = Substitution.from_config(axis, swaps, groups) if swaps else None
     task = Task(axis=axis, groups=groups, substitution=substitution)
-    strengths, grid = (tuple(map(float, listed(config[key]))) for key in ("lambda", "grid"))
-    longest = config["max_new_tokens"]
     metric = Cid(
         templates=listed(config["templates"]),
-        strengths=strengths,
+        strengths=listed(config["lambda"]),
         names=config["names"],
         splits=SPLITS,
-        max_new_tokens=longest,
+        max_new_tokens=config["max_new_tokens"],
     )
-    sources = sources_of(perturbation)
-    load, saved, name = model_loader(config["model"]), config["saved_edit"], config["model"]["name"]
+    sources = perturbations.sources_of(perturbation)
+    load = model_loader(config["model"])
     if config["action"] == "audit":
         metric.bound(task, "cid")  # finds mistakes before a model is loaded
+    saved = config["saved_edit"]
     edit = None if saved is None else runs.saved_edit(Path(saved))
     model: LanguageModel = load()
     if model.chat.is_beside:
         raise UserError("template=both measures sets; cid takes template=none or template=chat")
+    name = config["model"]["name"]
     if config["action"] == "audit":  # a run without erasers
-        made = api.audit(
+        run = api.audit(
             model,
             task,
             metrics={"cid": metric},
@@ -79,10 +73,9 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             config=recorded(config),
             command=command_line("cid", words),
         )
-        show_run(made, f"To have people rate the continuations: {command('rate', made.path)}")
+        show_run(run, f"To have people rate the continuations: {command('rate', run.path)}")
     elif config["action"] == "effect":
-        pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
-        how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
+        pairs = perturbations.perturbations(sources, substitution, config["per_kind"])
         folder = new_run(
             command_line("cid", words),
             config,
@@ -94,22 +87,24 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             origin=model.origin,
             data_hash=digest([asdict(pair) for pair in pairs]),
         )
-        with folder as opened:
-            encoder = SentenceEmbedding()
-            runs.perturbation_effect(model, pairs, encoder, opened, config["seed"], **how)
-        show_run(open_run(opened.path))
+        how: dict[str, Any] = {"tau": perturbations.TAU, "max_new_tokens": metric.max_new_tokens}
+        how["grid"] = tuple(map(float, listed(config["grid"])))
+        with folder:
+            encoder = perturbations.SentenceEmbedding()
+            runs.perturbation_effect(model, pairs, encoder, folder, config["seed"], **how)
+        show_run(open_run(folder.path))
     else:
-        first, second = config["prompts"]
-        how = {"max_new_tokens": longest, "sentence": True}
-        shown: dict[str, Any] = {name: nullcontext(model)}
+        prompts = config["prompts"]
+        how = {"max_new_tokens": metric.max_new_tokens, "sentence": True}
+        models: dict[str, Any] = {name: nullcontext(model)}
         if edit is not None:
-            shown[f"{name} under {saved}"] = applied(model, edit.edit)
-        for number, (title, context) in enumerate(shown.items()):
+            models[f"{name} under {saved}"] = applied(model, edit.edit)
+        for number, (title, context) in enumerate(models.items()):
             with context as edited:
-                texts = runs.compare_prompts(edited, (first, second), strengths, **how)
+                texts = runs.compare_prompts(edited, prompts, metric.strengths, **how)
             if number:
                 console.print()
-            print_table(cid_comparison((first, second), strengths, texts, title), console)
+            print_table(cid_comparison(prompts, metric.strengths, texts, title), console)
         again = command("cid", "action=audit", f"model={name}")
         say([f"Next, over templates and people, with intervals: {again}"])
 

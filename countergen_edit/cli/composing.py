@@ -42,9 +42,9 @@ FULL_KEY = re.compile(r"full_key: (\S+)")
 BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 READ = ("run", "runs", "saved_edit", "checkpoint", "recipe")
-"""Settings that name a folder that must exist, or a file: a log of another tool, a recipe."""
+"""Settings that name a folder or a file (a log, a recipe) that must exist."""
 EXPERIMENT = "experiment"
-"""The group that overrides settings of its command."""
+"""The group that overrides settings of its command, and is the last of its choices."""
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
 
@@ -54,11 +54,10 @@ def _store() -> None:
     store = ConfigStore.instance()
     silent = [{f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")]
     for name, command in COMMANDS.items():
-        groups = [{group: choice} for group, choice in command.CHOICES.items()]
-        late = [{EXPERIMENT: None}] * (EXPERIMENT in command.CHOICES)
-        early = [group for group in groups if group not in late]
-        defaults = [*early, "_self_", *late, *silent]
-        store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
+        defaults: list[Any] = [{k: choice} for k, choice in command.CHOICES.items()]
+        defaults.insert(len(defaults) - (EXPERIMENT in command.CHOICES), "_self_")
+        settings = {"defaults": defaults + silent, **own_settings(name), "hydra": HYDRA}
+        store.store(name, settings)
     for group, choices in conf_path.component_table().items():
         for name in choices:
             store.store(name, conf_path.read_config(group, name), group)
@@ -85,10 +84,8 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
 def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The configuration of a command, checked, and the overrides without flags, with every `+`.
 
-    Of `--multirun` it is that of the first job, and all are composed.
-
-    Raises:
-        UserError: an override is wrong.
+    Of `--multirun` it is that of the first job, and all are composed. `UserError` if an override is
+    wrong.
     """
     flags = [override for override in overrides if override.startswith("-")]
     for flag in flags:
@@ -118,8 +115,8 @@ def completed(
             raise
         except (HydraException, OmegaConfBaseException, ValueError) as error:
             key = _refused_key(error)
-            own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
-            added = [f"+{x}" if mine else x for x, mine in zip(overrides, own, strict=True)]
+            ends = f"{key}=", f"{key}."
+            added = [f"+{x}" if f"{x}=".startswith(ends) else x for x in overrides]
             if added == overrides or not _is_argument(key):
                 raise _in_one_line(command, error) from error
             overrides = added
@@ -232,15 +229,14 @@ def nearest_setting(command: str, key: str) -> str:
     """The setting that shares most words with a key, or else letters."""
     from pandas import json_normalize
 
-    composed_keys: list[str] = json_normalize(composed(command)).columns.tolist()
-    keys = [*composed_keys, *COMMANDS[command].CHOICES]
-    group, _, rest = key.partition(".")
-    if group in NAMED_GROUPS and "." in rest:
-        of_component = [x for x in component_help(group) if x.split(".")[0] == rest.split(".")[0]]
-        keys = [f"{group}.{x}" for x in of_component] or keys
+    keys = [*map(str, json_normalize(composed(command)).columns), *COMMANDS[command].CHOICES]
+    group, _, argument = key.partition(".")
+    if group in NAMED_GROUPS and "." in argument:
+        name = argument.partition(".")[0]
+        keys = [f"{group}.{x}" for x in component_help(group) if x.split(".")[0] == name] or keys
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
 
-    def likeness(known: str) -> tuple[int, float]:
-        return len({*re.split(r"[._]", known)} & meant), SequenceMatcher(None, key, known).ratio()
+    def likeness(name: str) -> tuple[int, float]:
+        return len({*re.split(r"[._]", name)} & meant), SequenceMatcher(None, key, name).ratio()
 
     return max(keys, key=likeness)

@@ -1,14 +1,13 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
-A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be. A
-recipe makes its checkpoint again. `countergen-edit debias` finds the edit by a search, and `chat`
-holds an edited model against its original.
+A checkpoint with edits gets one more, and a recipe makes its checkpoint again. `debias` finds the
+edit by a search, and `chat` holds an edited model against its original.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +36,9 @@ from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.runs.ran import hardware
 from countergen_edit.runs.run import Run
 
-SAVING = ("save", "form", "overwrite")
-UNRECORDED = ("save", "overwrite")
-"""The settings of a command that its record leaves out."""
-
 
 class Saving:
-    """Where the checkpoint of a command goes, and in which form; its own one may be there."""
+    """The place and form of a command's checkpoint; the same one may be there."""
 
     def __init__(self, command: str, config: Content, words: Sequence[str]) -> None:
         require_known("form", config["form"], checkpoints.FORMS)
@@ -51,25 +46,24 @@ class Saving:
         self.save = Path(str(config["save"])).expanduser() if config["save"] else None
         """None: into the run folder."""
         if self.save is not None:
-            line = without_places(command_line(command, words, UNRECORDED))
-            own = checkpoints.record_of(self.save).get("command") == line
-            checkpoints.check_target(self.save, self.overwrite or own)
+            line = without_places(command_line(command, words))
+            is_same = checkpoints.record_of(self.save).get("command") == line
+            checkpoints.check_target(self.save, self.overwrite or is_same)
 
-    def study(self, config: Content, words: Sequence[str], without: Collection[str] = ()) -> Study:
+    def study(self, config: Content, words: Sequence[str]) -> Study:
         """The study of a command: unless carried, of edits that weights hold.
 
         In the residual stream these are everywhere, unless `edit.layers` names layers; no token is
         skipped.
         """
-        without = (*SAVING, *without)
         if self.form == "carried":
-            return Study(config, words, without)
+            return Study(config, words)
         edit = {**config["edit"]}
         if edit.get("site") not in ("resid_post", EVERYWHERE):
             edit["skip_attention_sinks"] = False
         elif edit.get("layers") == BEST or "layers" in config:
             edit["layers"] = EVERYWHERE
-        study = Study({**config, "edit": edit}, words, without)
+        study = Study({**config, "edit": edit}, words)
         left_out = [name for name, eraser in study.erasers.items() if not eraser.folds]
         study.erasers = {n: e for n, e in study.erasers.items() if n not in left_out}
         if left_out and not study.erasers:
@@ -81,12 +75,7 @@ class Saving:
             say([f"Left out, as no stock weights (form=carried): {', '.join(left_out)}"])
         return study
 
-    def check(
-        self,
-        model: LanguageModel,
-        study: Study,
-        layers: Sequence[int] | None,
-    ) -> None:
+    def check(self, model: LanguageModel, study: Study, layers: Sequence[int] | None) -> None:
         """Refuse, before any work, a form in which the edits of a study cannot be saved."""
         if model.is_stored_quantized:
             raise UserError(
@@ -127,7 +116,7 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
         return _save_of_run(config, saving)
     if config["recipe"]:
         return _make_again(config, words, saving)
-    study = saving.study(config, words, ("run", "recipe"))
+    study = saving.study(config, words)
     if len(study.erasers) != 1:
         raise UserError(
             f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
@@ -147,7 +136,7 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
         study.run_dir,
         site=place.site,
         layers=place.layers,
-        command=command_line("edit", words, UNRECORDED),
+        command=command_line("edit", words),
         **study.how,
     )
     assert edited.best is not None
@@ -172,7 +161,7 @@ def run_debias(config: Content, words: Sequence[str]) -> None:
         layers=layers,
         combine=config["combine"],
         tested="chosen",
-        command=command_line("debias", words, UNRECORDED),
+        command=command_line("debias", words),
         **study.how,
     )
     if searched.best is None or not searched.results.edits:
@@ -191,9 +180,9 @@ def _save_of_run(config: Content, saving: Saving) -> None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")
     model = source({**config["model"], "name": name, "adapter": adapter}, run.manifest)
-    # Of quantised weights the hash is another.
-    known = not run.manifest.get("is_quantized") or model.is_quantized
-    if known and model.fingerprint != run.manifest["model_hash"]:
+    # Quantised weights have another hash.
+    has_same_type = not run.manifest.get("is_quantized") or model.is_quantized
+    if has_same_type and model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(run, model=model))
     say([f"Edit: {run.best.label}", *saved_as(saved)])
@@ -203,36 +192,37 @@ def _make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
     """Make the checkpoint of a recipe again, and print what differs."""
     place = Path(str(config["recipe"])).expanduser()
     folder = place if place.is_dir() else place.parent
-    known = checkpoints.open_checkpoint(folder, recipe_alone=True)
-    recipe, own = known.record, {**config["model"], "dtype": known.record["dtype"]}
+    old = checkpoints.open_checkpoint(folder, recipe_alone=True)
+    recipe = old.record
+    content = {**config["model"], "dtype": recipe["dtype"]}
     if not any(word.startswith(("model=", "model.name=")) for word in words):
-        own["name"] = recipe["model"]
-    model = source(own, recipe)
+        content["name"] = recipe["model"]
+    model = source(content, recipe)
     if model.fingerprint != recipe["model_hash"]:
         raise UserError(
-            f"{own['name']} is not the model of {place} (fingerprint {model.fingerprint[:8]}, not "
-            f"{recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
+            f"{content['name']} is not the model of {place} (fingerprint {model.fingerprint[:8]}, "
+            f"not {recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
         )
     assert saving.save is not None
     how: dict[str, Any] = {"form": recipe["form"], "overwrite": saving.overwrite}
-    saved = checkpoints.save_checkpoint(
-        model, known.edit, saving.save, again=known.folder, record=recipe, **how
-    )
-    lines = [f"Made again, byte for byte, as {known.folder}."]
+    how |= {"record": recipe, "again": old.folder}
+    saved = checkpoints.save_checkpoint(model, old.edit, saving.save, **how)
+    lines = [f"Made again, byte for byte, as {old.folder}."]
     if saved.differing:
-        then, made = recipe.get("versions") or {}, (recipe.get("ran") or {}).get("hardware", [])
+        then = recipe.get("versions") or {}
         why = [f"{k} {then.get(k)} → {new}" for k, new in versions().items() if then.get(k) != new]
-        why = why or [f"{', '.join(made) or 'another machine, perhaps'} → {hardware()}"]
-        lines = [f"Differ from {known.folder}: {', '.join(saved.differing)} ({'; '.join(why)})."]
+        machines = ", ".join((recipe.get("ran") or {}).get("hardware", []))
+        why = why or [f"{machines or 'another machine, perhaps'} → {hardware()}"]
+        lines = [f"Differ from {old.folder}: {', '.join(saved.differing)} ({'; '.join(why)})."]
     say([*lines, *saved_as(saved)])
 
 
-def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
+def source(content: Content, facts: Mapping[str, Any]) -> LanguageModel:
     """The unedited model of a run or a recipe, which says where its texts begin."""
     template = facts.get("template")
-    instruction = template["instruction"] if template else own["instruction"]
-    where = {"bos": facts.get("bos", own["bos"]), "template": mode_of(template)}
-    return model_loader({**own, **where, "instruction": instruction})()
+    instruction = template["instruction"] if template else content["instruction"]
+    where = {"bos": facts.get("bos", content["bos"]), "template": mode_of(template)}
+    return model_loader({**content, **where, "instruction": instruction})()
 
 
 def run_chat(config: Content, words: Sequence[str] = ()) -> None:

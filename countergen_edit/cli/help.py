@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
 from functools import cache
@@ -21,16 +22,16 @@ FIRST = (
     *("data", "eraser", "metric", "lambda", "edit.layers", "layers", "groups", "limit"),
     *("run_dir", "names", "seed"),
 )
-"""The settings that most people change; the first ten of a command come first in its help."""
+"""The settings that most people change, ten of which come first in a command's help."""
 UNDESCRIBED = ("experiment", "axis", "perturbation")
-"""Groups whose files hold other settings than their own."""
+"""Groups whose files hold other settings than theirs."""
 CONTENT = {
     "data": {"fit": "sets to fit on; own: a part of your prompts", "keep": "sets to leave alone"},
     "texts": {"neutral": "natural or FILE.txt; null as the model has it"},
     "cost": {"budget": "most that an edit may cost"},
     "task": {"most": "most words per slot of the templates, such as {name: 2}"},
 }
-"""Group → the settings that people change on the command line, where no component has them."""
+"""Group → settings that people change and that no component has."""
 COLUMN, PAGE_WIDTH = 34, 100
 
 
@@ -65,10 +66,9 @@ def page(command: str, *, every: bool = False) -> str:
         shown = [*main, *(key for key in defaults if key not in main and "." not in key)][:10]
     for key in shown:
         lines += entry(f"{key}={defaults[key]}", help_of(command, key))
-    rest = len(defaults) - len(shown)
-    if not every and (rest or groups):
-        about = f"{rest} more settings, all choices"
-        lines += ["", f"countergen-edit {command} --help all: {about}"]
+    hidden = len(defaults) - len(shown)
+    if not every and (hidden or groups):
+        lines += ["", f"countergen-edit {command} --help all: {hidden} more settings, all choices"]
     return "\n".join(lines)
 
 
@@ -89,11 +89,10 @@ def explained(word: str) -> str:
 
 def defaults_of(command: str) -> dict[str, str]:
     """Every setting of a command with its default as it is written; groups come first."""
-    choices, own = COMMANDS[command].CHOICES, own_settings(command)
-    sections = [key for key in ("edit", "model") if key in own]
-    values = {**choices, **{key: value for key, value in own.items() if key not in sections}}
-    for section in sections:
-        values |= {f"{section}.{key}": value for key, value in own[section].items()}
+    choices = COMMANDS[command].CHOICES
+    values = choices | own_settings(command)
+    if "model" not in choices:
+        values |= {f"model.{key}": value for key, value in values.pop("model", {}).items()}
     for group, chosen in choices.items():
         values |= _component_settings(group, chosen)
     values.pop(COMMANDS[command].OTHERS, None)
@@ -102,7 +101,7 @@ def defaults_of(command: str) -> dict[str, str]:
 
 def _component_settings(group: str, chosen: Any) -> dict[str, Any]:
     """The settings of a group's components, the chosen ones' values first."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     first = chosen if isinstance(chosen, list) else [chosen]
     names = [] if group in UNDESCRIBED else names_of(group)
     for name in sorted(names, key=lambda name: name not in first):
@@ -111,16 +110,16 @@ def _component_settings(group: str, chosen: Any) -> dict[str, Any]:
             content, prefix = content.get(name, {}), f"{group}.{name}"
         for key, value in content.items():
             if key in CONTENT.get(group, content) and key not in ("name", "defaults"):
-                found.setdefault(f"{prefix}.{key}", value)
-    return found
+                values.setdefault(f"{prefix}.{key}", value)
+    return values
 
 
 def help_of(command: str, key: str) -> str:
     """The description of a setting, with None as YAML writes it and without a capital."""
-    group, _, rest = key.partition(".")
-    if rest:  # of `edit` no component has to be imported
+    group, _, name = key.partition(".")
+    if name:  # of `edit` no component has to be imported
         texts = parameters_of(settings.EditSettings) if group == "edit" else component_help(group)
-        text = texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
+        text = texts.get(name) or texts.get(name.rpartition(".")[2], "")
     else:
         is_choice = group in COMMANDS[command].CHOICES
         text = (settings.GROUP_HELP if is_choice else _settings_help())[group]
@@ -130,10 +129,10 @@ def help_of(command: str, key: str) -> str:
 
 @cache
 def _settings_help() -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for command in COMMANDS.values():
-        found |= {key.rstrip("_"): text for key, text in parameters_of(command).items()}
-    return found
+        texts |= {key.rstrip("_"): text for key, text in parameters_of(command).items()}
+    return texts
 
 
 @cache
@@ -146,30 +145,27 @@ def component_help(group: str) -> dict[str, str]:
     from countergen_edit.runs.baselines import BASELINES
 
     kinds: dict[str, Any] = {"eraser": ERASERS, "metric": METRICS, "baseline": BASELINES}
-    things = {name: kinds[group].get(name) for name in kinds.get(group, ())}
+    components = {name: kinds[group].get(name) for name in kinds.get(group, ())}
     if group == "model":
-        things = {"any": api.load, "served": connect}
-    found = dict(CONTENT.get(group, {}))
-    for name, thing in things.items():
-        texts = parameters_of(thing)
-        for key in signature(thing).parameters:
-            found[f"{name}.{key}"] = texts.get(key) or found.get(key, "")
-            found.setdefault(key, found[f"{name}.{key}"])
-    return found
+        components = {"any": api.load, "served": connect}
+    texts = dict(CONTENT.get(group, {}))
+    for name, component in components.items():
+        described = parameters_of(component)
+        for key in signature(component).parameters:
+            texts[f"{name}.{key}"] = described.get(key) or texts.get(key, "")
+            texts.setdefault(key, texts[f"{name}.{key}"])
+    return texts
 
 
 def choices_of(command: str, group: str) -> dict[str, str]:
     """The choices of a group with their descriptions; of experiments those of the command."""
     of_command = f"{group}/{command}"
     group = of_command if (conf_dir() / of_command).is_dir() else group
-    found = {name: own["says"] for name, own in component_table().get(group, {}).items()}
+    texts = {name: entry["says"] for name, entry in component_table().get(group, {}).items()}
+    comment = re.compile("(?m)^# (?!@package|countergen-edit )(.*)")
     for path in (conf_dir() / group).glob("*.yaml"):
-        lines = path.read_text("utf-8").splitlines()
-        # The first comment that is no command.
-        skipped = ("# @package", "# countergen-edit ")
-        says = (x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
-        found[path.stem] = next(says)
-    return dict(sorted(found.items()))
+        texts[path.stem] = comment.findall(path.read_text("utf-8"))[0]
+    return dict(sorted(texts.items()))
 
 
 def as_typed(value: Any) -> str:
@@ -182,8 +178,8 @@ def as_typed(value: Any) -> str:
 def entry(left: str, right: str) -> list[str]:
     """Lines of two columns."""
     left = left if len(left) < COLUMN else f"{left[: COLUMN - 2]}…"
-    first, *rest = wrapped(right, " " * COLUMN) or [""]
-    return [left.ljust(COLUMN) + first[COLUMN:], *rest]
+    first, *lines = wrapped(right, " " * COLUMN) or [""]
+    return [left.ljust(COLUMN) + first[COLUMN:], *lines]
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:

@@ -10,9 +10,9 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import countergen_edit
@@ -31,7 +31,7 @@ _MODULES = {
     **dict.fromkeys(("report", "compare", "gate", "rate", "testbed"), "reading"),
     **{"sweep": "audit", "debias": "edit", "chat": "edit", "classifiers": "cid"},
 }
-"""The modules of commands that have none of their own name."""
+"""The modules of commands whose module has another name."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _handling_sigterm() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code, 2 for a mistake of the user."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command, rest = (arguments or [HELP[0]])[0], arguments[1:]
+    command, *words = arguments or HELP[:1]
     for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=errors)
@@ -68,13 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif command not in (*COMMANDS, "help"):
             raise unknown("command", command, [*COMMANDS, "help"])
         elif command == "help":
-            term = " ".join(word for word in rest if word not in HELP)
+            term = " ".join(word for word in words if word not in HELP)
             print(page(term) if term in COMMANDS else explained(term))
-        elif set(HELP) & set(rest):
-            print(page(command, every="all" in rest))
+        elif set(HELP) & set(words):
+            print(page(command, every="all" in words))
         else:
             with _handling_sigterm():
-                run_command(command, rest)
+                run_command(command, words)
         sys.stdout.flush()
     except UserError as error:
         return report(error)
@@ -126,12 +126,12 @@ def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
     with printed() if command in WITH_STAGES else nullcontext():
         stage(line)
-        module = import_module(f"countergen_edit.cli.{_MODULES.get(command, command)}")
-        getattr(module, f"run_{command}")(config, words)
+        module = _MODULES.get(command, command)
+        resolve_name(f"countergen_edit.cli.{module}:run_{command}")(config, words)
 
 
 def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> None:
-    """Run the jobs of `--multirun`; exit with code 1 if some failed, which are named at the end."""
+    """Run the jobs of `--multirun`; exit with code 1 if some failed, and name them."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
@@ -156,8 +156,8 @@ def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> No
         app: Any = GlobalHydra.instance().hydra
         batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
     jobs = [({*job.overrides}, job.return_value) for batch in batches for job in batch]
-    shared = set.intersection(*(own for own, _ in jobs))
-    if failed := [f"{' '.join(sorted(own - shared))} ({why})" for own, why in jobs if why]:
+    shared = set.intersection(*(settings for settings, _ in jobs))
+    if failed := [f"{' '.join(sorted(s - shared))} ({why})" for s, why in jobs if why]:
         line = f"{len(failed)} of {len(jobs)} jobs failed: {'; '.join(failed)}"
         print(f"countergen-edit: {' '.join(line.split())}", file=sys.stderr)
         raise SystemExit(1)

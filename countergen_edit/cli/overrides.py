@@ -44,24 +44,24 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     >>> overrides_of("audit", ["--cfg", "job"])
     ['--cfg']
     """
-    key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS
+    key = COMMANDS[command].ARGUMENT
     overrides, positional = list[str](), list[str]()
     for before, argument in pairwise(["", *arguments]):
-        if (before, argument) == ("--cfg", "job"):  # Hydra's own form
+        if (before, argument) == ("--cfg", "job"):  # as Hydra writes it
             continue
         section, _, value = argument.partition("=")
-        own = not is_other(command, section)
-        if key and not (ASSIGNMENT.match(argument) and (own or not exists(argument))):
+        is_known = _is_known(command, section)
+        if key and not (ASSIGNMENT.match(argument) and (is_known or not exists(argument))):
             positional.append(quoted(argument))
             continue
         for name in REFERENCE.findall(value):
-            if name == section or not (section.startswith("hydra") or is_other(command, name)):
+            if name == section or (_is_known(command, name) and not section.startswith("hydra")):
                 raise UserError(f"{argument} refers to the setting {name!r}: write its value")
         if section == "model" and "," in value and {*MULTIRUN} & {*arguments}:
             names = [value] if exists(value) else value.split(",")
             overrides += ["model=any", f"model.name={','.join(map(quoted, names))}"]
-        elif others and value and not own:
-            overrides.append(f"++{others}.{section}={quoted(value)}")
+        elif COMMANDS[command].OTHERS and value and not is_known:
+            overrides.append(f"++{COMMANDS[command].OTHERS}.{section}={quoted(value)}")
         else:
             overrides += _as_overrides(command, argument)
     if key.endswith("[]") and positional:
@@ -127,10 +127,10 @@ def exists(path: str) -> bool:
     return os.access(OWN_CODE.sub(r"\1", path), os.F_OK)
 
 
-def is_other(command: str, key: str) -> bool:
-    """Whether a key is not a setting, config group, flag or sign of Hydra's."""
-    known = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
-    return key[:1] not in ("+", "~", "-") and key.partition(".")[0] not in known
+def _is_known(command: str, key: str) -> bool:
+    """Whether a key is a setting, config group, flag or sign of Hydra's."""
+    names = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
+    return key[:1] in ("+", "~", "-") or key.partition(".")[0] in names
 
 
 def choices(group: str, value: str) -> list[str]:
@@ -156,12 +156,12 @@ def choices(group: str, value: str) -> list[str]:
     names = [name.strip(" '\"") for name in names if name.strip()]
     shipped = [name for name in names if name in names_of(group)]
     if group == "eraser" and "none" in shipped and names != ["none"]:
-        others = ", ".join(name for name in names if name != "none")
-        raise UserError(f"eraser=none stands alone, not beside {others}: write one or the other")
+        erasers = ", ".join(name for name in names if name != "none")
+        raise UserError(f"eraser=none stands alone, not beside {erasers}: write one or the other")
     if shipped == names:
         return [f"{group}={value}"]
     custom = (name for name in names if name not in shipped)
-    added = [f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom]
+    added = (f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom)
     return [f"{group}=[{','.join(shipped)}]", *added]
 
 

@@ -1,4 +1,4 @@
-"""What commands print of a run, and where they say it lies."""
+"""Printing: lines as they are, and a run with the path of its page."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Commands that read what runs left: `report`, `compare`, `gate`, `rate`; and `testbed`."""
+"""Commands that read runs: `report`, `compare`, `gate` and `rate`; and `testbed`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import listed
+from countergen_edit.cli.study import Content, listed
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render import FIGURES, TABLES, export
@@ -20,10 +19,10 @@ from countergen_edit.runs.cid import ASKED, read_ratings, write_sheets
 EVIDENCE = "evidence"
 CODES = {"holds": 0, "fails": 1, "cannot tell": 2}
 SEED = 0
-"""Of the order of texts on rating sheets."""
+"""Seed of the order of texts on rating sheets."""
 
 
-def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_report(config: Content, words: Sequence[str] = ()) -> None:
     """Print all tables and findings of a run; write its page and the requested files."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
@@ -35,8 +34,7 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     print_sections(parts, console)
     say([f"Page: {opened.report()}"])
     if not forms:
-        again = command("report", opened.path, "files=[pdf,latex,evidence]")
-        say([f"Next, as files: {again}"])
+        say([f"Next, as files: {command('report', opened.path, 'files=[pdf,latex,evidence]')}"])
         return
     folder = Path(config["folder"] or opened.path / "files")
     files = export(parts, folder, [form for form in forms if form != EVIDENCE])
@@ -44,7 +42,7 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     say([f"{len(files)} files in {folder}"])
 
 
-def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_compare(config: Content, words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
     runs = listed(config["runs"])
     comparison = api.compare(*runs)
@@ -52,8 +50,7 @@ def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
     else:
-        again = command("compare", *runs, "folder=DIR")
-        say(["", f"Next, as a page, with every row: {again}"])
+        say(["", f"Next, as a page, with every row: {command('compare', *runs, 'folder=DIR')}"])
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -63,7 +60,7 @@ def show_comparison(comparison: Comparison) -> None:
         say(["These runs share no prompts on which R was measured: nothing is paired."])
 
 
-def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_gate(config: Content, words: Sequence[str] = ()) -> None:
     """Hold a run to limits; exit with code 1 if a check fails, else 2 if one cannot be told."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit gate RUN group_effect=0.3")
@@ -75,7 +72,7 @@ def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
         raise SystemExit(code)
 
 
-def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_rate(config: Content, words: Sequence[str] = ()) -> None:
     """Write the rating sheets of every rater, or read them into the runs."""
     require_known("action", config["action"], ("sheet", "ratings"))
     runs = [Path(run).expanduser() for run in listed(config["runs"])]
@@ -91,7 +88,7 @@ def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     say([f"Next, with all sheets filled in: {again}"])
 
 
-def run_testbed(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+def run_testbed(config: Content, words: Sequence[str] = ()) -> None:
     """Verify a testbed."""
     from countergen_edit.models import load_model
     from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed
@@ -101,5 +98,5 @@ def run_testbed(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     model, truth = load_model(source), truth_in(source) or load_truth()
     say([verify_testbed(model, truth).to_string(float_format="%.3f", na_rep="–")])
     shares = agreement_shares(model, truth).items()
-    each = ", ".join(f"{group or 'both groups'} {p:.3f}" for group, p in shares)
-    say([f"Agreement: {each}.", "Next, erase what was planted: countergen-edit audit"])
+    texts = ", ".join(f"{group or 'both groups'} {p:.3f}" for group, p in shares)
+    say([f"Agreement: {texts}.", "Next, erase what was planted: countergen-edit audit"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,26 +32,19 @@ from countergen_edit.runs.plan import Fitted, where
 
 Content = Mapping[str, Any]
 BEST = "best"
-NO_ROW = ("run_dir", "memory_gib", "original")
+NO_ROW = ("run_dir", "memory_gib", "original", "save", "form", "overwrite", "run", "recipe")
 """Settings that no row depends on."""
 REQUESTING = ("parallel", "attempts", "cache")
 """Settings of a served model that no row depends on."""
 
 
 class Study:
-    """What a configuration of audit, debias, edit or sweep describes; `words` gave it.
+    """The objects of a configuration of audit, debias, edit or sweep, which `words` gave.
 
-    No row depends on the settings of `without`. `UserError` if a setting is wrong.
+    `UserError` if a setting is wrong.
     """
 
-    erasers: Mapping[str, BaseEraser]
-    metrics: Mapping[str, Metric]
-    """With costs."""
-    baselines: Mapping[str, Baseline]
-
-    def __init__(
-        self, content: Content, words: Sequence[str] = (), without: Collection[str] = ()
-    ) -> None:
+    def __init__(self, content: Content, words: Sequence[str] = ()) -> None:
         if not content.get("metric"):
             raise UserError("there is no metric: name at least one, such as metric=r")
         self.content, self.words = content, words
@@ -60,8 +53,8 @@ class Study:
         data = config_of("data", content["data"])
         data, self.of_axis = data_of(axis, data, texts.get("prompts"))
         # An empty group is there or not, by how it was written.
-        kept = {key: value for key, value in recorded(content, without).items() if value != {}}
-        self.config = kept | {"axis": axis, "data": data, "texts": texts}
+        settings = {key: value for key, value in recorded(content).items() if value != {}}
+        self.config = settings | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
         layers = _layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
         place = {**content["edit"], "layers": None if layers == BEST else layers}
@@ -71,9 +64,10 @@ class Study:
         self.place = EditSettings(**place)
         require(Positions, self.place.positions, "edit.positions")
         require(Fitted, self.place.fitted, "edit.fitted")
-        self.erasers = components(content, "eraser", ERASERS)
-        self.metrics = components(content, "metric", METRICS) | components(content, "cost", METRICS)
-        self.baselines = components(content, "baseline", BASELINES)
+        self.erasers: dict[str, BaseEraser] = components(content, "eraser", ERASERS)
+        self.metrics: dict[str, Metric] = components(content, "metric", METRICS)
+        self.metrics |= components(content, "cost", METRICS)
+        self.baselines: dict[str, Baseline] = components(content, "baseline", BASELINES)
         self.load = model_loader(content["model"])
 
     @property
@@ -140,31 +134,33 @@ def fitting_metrics(
     """
     if any(word.partition("=")[0] in ("metric", "experiment") for word in words):
         return dict(metrics)
-    kept = {}
+    fitting = {}
     for name, metric in metrics.items():
         try:
             metric.bound(task)
         except DoesNotFitError as error:
             say([f"{name} is left out: {error}"])
         else:
-            kept[name] = metric
-    return kept
+            fitting[name] = metric
+    return fitting
 
 
-def command_line(command: str, words: Sequence[str], without: Sequence[str] = ()) -> list[str]:
+def command_line(command: str, words: Sequence[str]) -> list[str]:
     """The command, for a manifest; without the place of a checkpoint."""
-    kept = [word for word in words if word.partition("=")[0] not in without]
-    return ["countergen-edit", command, *kept, *(["save=DIR"] if without else [])]
+    words = [word for word in words if word.partition("=")[0] not in ("save", "overwrite")]
+    save = ["save=DIR"] if command in ("edit", "debias") else []
+    return ["countergen-edit", command, *words, *save]
 
 
 def new_run(
-    command: Sequence[str], config: Content, about: Sequence[str], **facts: Any
+    command: Sequence[str], config: Content, names: Sequence[str], **facts: Any
 ) -> RunFolder:
-    """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
-    kept = recorded(config)
-    manifest = make_manifest(config=kept, command=command, seed=config["seed"], **facts)
-    label = "-".join([*about, manifest["fingerprint"][:8]])
-    return RunFolder(Path(config["run_dir"] or Path("runs") / command[1] / label), kept, manifest)
+    """The folder of a run, called by names and its fingerprint; `facts` are of `make_manifest`."""
+    settings = recorded(config)
+    manifest = make_manifest(config=settings, command=command, seed=config["seed"], **facts)
+    label = "-".join([*names, manifest["fingerprint"][:8]])
+    path = config["run_dir"] or Path("runs") / command[1] / label
+    return RunFolder(Path(path), settings, manifest)
 
 
 def listed(value: Any) -> tuple[Any, ...]:
@@ -176,9 +172,7 @@ def listed(value: Any) -> tuple[Any, ...]:
 def components(config: Content, group: str, registry: Registry[Any]) -> dict[str, Any]:
     """The components of a group by name."""
     section = config.get(group) or {}
-    require(Mapping[str, Any], section, group)
-    for name, content in section.items():
-        require(Mapping[str, Any] | None, content, f"{group}.{name}")
+    require(Mapping[str, Mapping[str, Any] | None], section, group)
     return {name: registry.make(name, content) for name, content in section.items()}
 
 
@@ -194,18 +188,18 @@ def _layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
 
 
 def model_loader(content: Content) -> Callable[[], LanguageModel]:
-    """What loads a model of these settings, or connects to one; the settings are checked."""
+    """A function that loads a model, or connects to one; its settings are checked first."""
     load: Callable[..., LanguageModel] = api.load
-    own = dict(content)
-    if "served_name" in own:
-        load, own["url"] = connect, own.pop("name")
-    for key in own:
+    settings = dict(content)
+    if "served_name" in settings:
+        load, settings["url"] = connect, settings.pop("name")
+    for key in settings:
         require_known("model setting", key, inspect.signature(load).parameters)
-    require_arguments(load, own, "model")
-    return partial(load, **own)
+    require_arguments(load, settings, "model")
+    return partial(load, **settings)
 
 
-def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
-    """The settings of a command on which rows depend, but for those of `without`."""
-    kept = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
-    return kept | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}
+def recorded(content: Content) -> dict[str, Any]:
+    """The settings of a command on which rows depend."""
+    settings = {key: value for key, value in content.items() if key not in NO_ROW}
+    return settings | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}

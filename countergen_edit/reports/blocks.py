@@ -1,4 +1,4 @@
-"""Words, tables and figures: a report before it becomes a page, a CSV file or a LaTeX table."""
+"""Words, tables and figures of a report, before they are rendered."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def plain(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under named columns; terminal, page, CSV, LaTeX and card show the same one."""
+    """Rows of cells under named columns, the same for every renderer."""
 
     name: str
     """Stem of the file that it is exported to."""
@@ -122,7 +122,7 @@ class Table:
     brief: bool = False
     """Whether terminals print it too."""
     folded: str = ""
-    """What a page folds it under; terminals leave it out."""
+    """Heading under which a page folds it; terminals leave it out."""
 
     @property
     def numeric(self) -> list[bool]:
@@ -142,16 +142,16 @@ class Table:
 
         Names of edits stay where they tell measured from published values.
         """
-        kept = [
-            i
+        columns = {
+            i: "" if name == "edit" else name
             for i, (name, cells) in enumerate(zip(self.columns, self.cells, strict=True))
             if not (name == "edit" and len({*cells} - {""}) == 1)
             and any(plain(cell) not in ("", "–") for cell in cells)
-        ]
-        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
-        columns = tuple(self.columns[i] if self.columns[i] != "edit" else "" for i in kept)
-        return replace(self, columns=columns, rows=rows, grouped=self.grouped and several)
+        }
+        rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
+        shared = [row[0] for row in rows if isinstance(row[0], str)]
+        grouped = self.grouped and len({*shared}) < len(rows)
+        return replace(self, columns=(*columns.values(),), rows=rows, grouped=grouped)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Words:
     sentences: tuple[str, ...]
     brief: bool = False
     folded: str = ""
-    """What a page folds them under; terminals leave them out."""
+    """Heading under which a page folds them; terminals leave them out."""
 
 
 Block = Words | Table | Figure

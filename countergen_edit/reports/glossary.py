@@ -23,7 +23,7 @@ class Term:
     says: str
     """Meaning, in one or two sentences."""
     limits: str = ""
-    """What it does not show."""
+    """Conclusions that it does not allow."""
     source: str = ""
     """Paper, and place in it."""
     aliases: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Term:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that `find` accepts for it."""
+        """Every name that `find` accepts for it."""
         return (self.term, *self.aliases, *self.rows)
 
 

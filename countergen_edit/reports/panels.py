@@ -12,7 +12,7 @@ from countergen_edit.core.characters import printable
 from countergen_edit.metrics.rows import Row
 
 HEIGHT, PER_CATEGORY, PER_CELL = 2.9, 0.3, 0.17
-"""Inches of a panel, of one category that is listed downwards, and of a row of a heat map."""
+"""Inches of a panel, of a category listed downwards, and of a row of a heat map."""
 PER_LINE = 2
 """Series of one category that share a line; more have a line each."""
 Ends = tuple[float, float]
@@ -20,7 +20,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name; `lo` and `hi` are the ends of 95 % intervals, NaN where there is none."""
+    """Points of one name, with the ends of their 95 % intervals; NaN without one."""
 
     name: str
     x: tuple[float | str, ...]
@@ -33,7 +33,7 @@ class Series:
     baseline: bool = False
     """Whether others are compared with it: its dots are hollow."""
     tips: tuple[str, ...] = ()
-    """What each point of a `spread` is of."""
+    """The label of each point of a `spread`."""
 
     @classmethod
     def of(
@@ -45,14 +45,14 @@ class Series:
         kind: Literal["line", "dots", "cells"] = "dots",
     ) -> Series:
         """The values of rows with their intervals; rows without a value are left out."""
-        known = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
+        points = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
         y, lo, hi = (
-            tuple(math.nan if (v := getattr(row, end)) is None else float(v) for _, row in known)
+            tuple(math.nan if (v := getattr(row, end)) is None else float(v) for _, row in points)
             for end in ("value", "lo", "hi")
         )
         if all(map(math.isnan, lo)):
             lo = hi = ()
-        return cls(name, tuple(at for at, _ in known), y, lo, hi, kind, baseline)
+        return cls(name, tuple(at for at, _ in points), y, lo, hi, kind, baseline)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Panel:
             return HEIGHT
         lines = 1.5 * sum(s.kind == "spread" for s in self.series)
         if self.downwards:
-            several = self.joined and len(self.dots) > PER_LINE
-            lines = (1.5 if several else 1) * len(self.categories)
+            is_tall = self.joined and len(self.dots) > PER_LINE
+            lines = (1.5 if is_tall else 1) * len(self.categories)
         return 0.9 + PER_CATEGORY * (lines + 0.6 * (len(self.heading) - 1))
 
     @property

@@ -19,11 +19,11 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import Truth, load_axis
 
 PAIRS = [("egypt_male", "usa_male"), ("mexico_male", "usa_male"), ("egypt_female", "usa_female")]
-"""Of nationality."""
+"""Groups of nationality."""
 
 
 def verify_testbed(model: LanguageModel, truth: Truth) -> DataFrame:
-    """What was planted and what a model shows on test data, a line for each family.
+    """The planted and the measured effects on test data, a line for each family.
 
     Names that were scored are compared with the truth about these names (R, and what names lean
     to over all families); the group effect in nats, an estimate over names, with that of all.
@@ -51,11 +51,11 @@ def _line(
     for data in sets:
         measured = score(model, data)
         squared.append(GroupEffect(measured, truth.seed).squared)
-        both = truth.scores(data), measured.log_p
-        r.append([relative_difference(*logsumexp(log_p, axis=2).T) for log_p in both])
-        (_, effect), mean = truth.planted(data.pairs[0]), measured.log_p.mean(axis=2)
+        log_ps = truth.scores(data), measured.log_p
+        r.append([relative_difference(*logsumexp(log_p, axis=2).T) for log_p in log_ps])
+        _, effect = truth.planted(data.pairs[0])
         planted = [effect[s.template, output] for s in data.samples for output in s.outputs]
-        nats.append([planted, mean[:, 0] - mean[:, 1]])
+        nats.append([planted, np.subtract(*measured.log_p.mean(axis=2).T)])
         people = [[v.name or "" for v in data.samples[0].of(group)] for group in data.groups]
         a = np.array([[truth.leanings.strengths(n, family)[0] for n in side] for side in people])
         outputs = len(data.samples[0].outputs)

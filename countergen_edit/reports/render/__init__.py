@@ -1,4 +1,4 @@
-"""Renderers of blocks; `export` writes figures, and tables as CSV with every digit or as LaTeX."""
+"""Renderers of blocks; `export` writes figures, and tables as CSV or LaTeX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPECIAL = str.maketrans(
 
 
 def as_csv(table: Table) -> str:
-    """A table with a header; `from` and `to` follow a column with intervals."""
+    """A table with every digit; `from` and `to` follow a column with intervals."""
     from pandas import Series, concat
 
     columns = []

@@ -1,4 +1,4 @@
-"""Figures by matplotlib: the style of each eraser, the panels, and files in several formats."""
+"""Figures by matplotlib, in the style of each eraser, as files of several formats."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ ERASER = re.compile(f"(?:{'|'.join(sorted(FIXED, key=len, reverse=True))})(?=-\\
 def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     """A style for each name of a figure; edits of one eraser share its colour."""
     series = {s.name: s for panel in panels for s in panel.series}
-    fixed = {name: FIXED[of] for name in series if (of := _eraser_of(name))}
+    fixed = {name: FIXED[eraser] for name in series if (eraser := _eraser_of(name))}
     used, grey = {style.colour for style in fixed.values()}, LOOKS["greys"]["grey"]
     hues = cycle([colour for colour in COLOURS if colour not in used] or COLOURS)
-    found: dict[str, Style] = {}
+    looks: dict[str, Style] = {}
     for name, s in series.items():
         first = fixed.get(name) or Style(grey if s.baseline else next(hues), "o", s.baseline)
-        every = [first, *(replace(first, marker=marker) for marker in MARKERS)]
-        looks = [look for look in every if look is fixed.get(name) or look not in RESERVED]
-        found[name] = next((look for look in looks if look not in found.values()), looks[0])
-    return found
+        options = [first, *(replace(first, marker=marker) for marker in MARKERS)]
+        options = [look for look in options if look is fixed.get(name) or look not in RESERVED]
+        looks[name] = next((look for look in options if look not in looks.values()), options[0])
+    return looks
 
 
 def _eraser_of(name: str) -> str:
@@ -78,15 +78,15 @@ def _eraser_of(name: str) -> str:
     >>> _eraser_of("inlp-8@resid_post.4"), _eraser_of("leace-1@mlp_out.2 + rlace-1@mlp_out.3")
     ('inlp', 'combination')
     """
-    first, *others = map(ERASER.match, name.split(" + "))
-    mixed = any(other and first and other[0] != first[0] for other in others)
+    first, *following = map(ERASER.match, name.split(" + "))
+    mixed = any(other and first and other[0] != first[0] for other in following)
     return _COMBINED if mixed else first[0] if first else ""
 
 
 def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
     """A figure as one of matplotlib, which panels fill row by row above one legend.
 
-    Panels of one measure share its axis, from 0 or what is neutral to just above all values.
+    Panels of one measure share its axis, from 0 or the neutral value to just above all values.
     """
     from matplotlib.figure import Figure as Drawing
 
@@ -100,7 +100,7 @@ def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
     heights = [max(panel.height for panel in row) for row in rows]
     drawing: Any = Drawing(figsize=(width, sum(heights) + 0.5), layout="constrained")
     axes = drawing.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
-    shown: dict[str, Any] = {}
+    artists: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
         ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
         ax.set(xlabel=panel.x_label)
@@ -109,9 +109,8 @@ def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
             continue
         for k, s in enumerate(panel.series):
             artist = _draw(ax, panel, k, s, looks[s.name])
-            beside = s.kind == "spread" or (panel.downwards and {*s.x} == {s.name})
-            if not beside:  # its name
-                shown.setdefault(s.name, artist)
+            if s.kind != "spread" and not (panel.downwards and {*s.x} == {s.name}):
+                artists.setdefault(s.name, artist)  # others have their names on the axis
         _axes(ax, panel, _ends([p for p in panels if p.measure == panel.measure]))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
@@ -119,10 +118,9 @@ def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
         bar = drawing.colorbar(image, ax=axes, shrink=0.8, aspect=30, label=panels[0].measure)
         bar.outline.set_visible(False)
     drawing.suptitle(title)
-    if shown:
-        handles, labels = [*shown.values()], [*map(fitting, shown)]
-        place = "outside lower center"
-        drawing.legend(handles=handles, labels=labels, loc=place, ncols=columns + 1, frameon=False)
+    if artists:
+        look = {"loc": "outside lower center", "ncols": columns + 1, "frameon": False}
+        drawing.legend([*artists.values()], [*map(fitting, artists)], **look)
     return drawing
 
 
@@ -218,13 +216,13 @@ def _ends(panels: Sequence[Panel]) -> Ends:
     ((-0.55, 0.55), (1.0, 1.021))
     """
     values = [v for p in panels for s in p.series for v in (*s.y, *s.lo, *s.hi) if math.isfinite(v)]
-    wanted = [p.limits for p in panels if p.limits]
-    start = min((low for low, _ in wanted), default=0.0)
-    end = max((high for _, high in wanted), default=start)
+    limits = [p.limits for p in panels if p.limits]
+    start = min((low for low, _ in limits), default=0.0)
+    end = max((high for _, high in limits), default=start)
     low, high = min([start, *values]), max([end, *values])
     room = ROOM * (high - low) or 1.0
-    is_kept = bool(wanted) and high == end
-    return low if low == start else low - room, high if is_kept else round(high + room, 12)
+    is_limit = bool(limits) and high == end
+    return low if low == start else low - room, high if is_limit else round(high + room, 12)
 
 
 def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
@@ -235,8 +233,9 @@ def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
     with rc_context(SETTINGS):
         drawing = draw(figure, figure.title)
         for place, ending in zip(written, endings, strict=True):
+            look = {"format": ending[1:], "metadata": DATELESS[ending]}
             with whole(place) as temporary:
-                _save(drawing, temporary, ending, dpi=150)
+                drawing.savefig(temporary, dpi=150, **look)
     return written
 
 
@@ -246,9 +245,6 @@ def as_svg(figure: Figure, columns: int = PANEL_COLUMNS) -> bytes:
 
     file = BytesIO()
     with rc_context(SETTINGS):
-        _save(draw(figure, columns=columns), file, ".svg", transparent=True)
+        look = {"format": "svg", "metadata": DATELESS[".svg"], "transparent": True}
+        draw(figure, columns=columns).savefig(file, **look)
     return file.getvalue()
-
-
-def _save(drawing: Any, file: Any, ending: str, **look: Any) -> None:
-    drawing.savefig(file, format=ending.removeprefix("."), metadata=DATELESS[ending], **look)

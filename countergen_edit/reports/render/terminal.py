@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
-    """Print the brief blocks of sections, those of the overview last and its words at the end."""
+    """Print the brief blocks of sections; the overview comes last, its words at the end."""
     words: dict[str, None] = {}
     for section in sorted(parts, key=lambda section: section.name == _OVERVIEW):
         for block in section.blocks:
@@ -93,13 +94,10 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
         heading = printable(" ".join(words))
         look: dict[str, Any] = {"max_width": WIDEST, "overflow": "fold"}
         if numeric[column]:  # only columns of text may become narrower than their cells
-            parts = [
-                *heading.split(),
-                *(s for c in cells[column] for s in _text(c).plain.split("\n")),
-            ]
-            least = max(map(cell_len, parts), default=1)
-            lines = (wrap(part, least) for part in heading.split("\n"))
-            heading = "\n".join(line for part in lines for line in part)
+            texts = [*heading.split(), *(_text(cell).plain for cell in cells[column])]
+            least = max(map(cell_len, "\n".join(texts).split("\n"))) or 1
+            lines = chain(*(wrap(part, least) for part in heading.split("\n")))
+            heading = "\n".join(lines)
             look = {"justify": "right", "no_wrap": True, "overflow": "fold"}
         printed.add_column(Text(heading), **look)
     group: Cell | None = None

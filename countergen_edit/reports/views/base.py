@@ -6,11 +6,13 @@ custom view says in `shows` how rows of each name are shown, and adds what is sp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, TypeVar
 
 from countergen_edit.core.reading import shipped_yaml
@@ -26,6 +28,7 @@ _Item = TypeVar("_Item")
 Record = Mapping[str, Cell]
 """The cells of a line, by column."""
 KINDS: tuple[Kind, ...] = ("bias", "cost", "other")
+percent = partial(Number.of, percent=True)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Shown:
     mark: tuple[str, float | str] | None = None
     """The name of a mark beside dots, and its value or the row's detail that holds it."""
     subject: str | None = None
-    """What a row is about, where it is not as in the others of the view."""
+    """Template of the subject of its rows; None takes that of the view."""
 
     @property
     def label(self) -> str:
@@ -57,15 +60,15 @@ class Shown:
 
 @cache
 def declarations() -> dict[str, dict[str, Any]]:
-    """What `views.yaml` declares of each view."""
+    """The entry of each view in `views.yaml`."""
     return dict(shipped_yaml(Path(__file__).with_name("views.yaml")))
 
 
 def _declare(view: Any, name: str) -> None:
-    """Set what `views.yaml` declares of a view."""
+    """Set the attributes of a view that `views.yaml` declares."""
     for key, value in declarations().get(name, {}).items():
-        each = [Shown(**how) for how in value] if key == "shows" else value
-        setattr(view, key, tuple(each) if isinstance(each, list) else each)
+        content = [Shown(**how) for how in value] if key == "shows" else value
+        setattr(view, key, tuple(content) if isinstance(content, list) else content)
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,8 @@ class View:
     says: ClassVar[Mapping[str, str]] = {}
     tables: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
-    def __init_subclass__(cls, declared: str = "", **others: Any) -> None:
-        super().__init_subclass__(**others)
+    def __init_subclass__(cls, declared: str = "", **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
         _declare(cls, declared)
 
     def __init__(self, metric: type[Metric] | None = None, name: str = "") -> None:
@@ -154,9 +157,9 @@ class View:
         )
 
     def about(self, row: Row) -> str | None:
-        """What tells a row from others of its name; None leaves the row out."""
-        own = (how.subject for how in self.shows if how.name == row.metric)
-        template = next((text for text in own if text is not None), self.subject)
+        """The subject of a row, which tells it from others of its name; None leaves it out."""
+        subjects = (how.subject for how in self.shows if how.name == row.metric)
+        template = next((text for text in subjects if text is not None), self.subject)
         if template is not None:
             return template.format(**in_subject(row))
         facets = {k: v for k, v in row.facets.items() if k != GROUPS}
@@ -166,14 +169,14 @@ class View:
 
     def figures(self, results: Results, split: str = "") -> list[Quantity]:
         """Every figure of the page, with its rows by edit."""
-        found = []
+        quantities = []
         for how in self.shown(results):
             rows = results.of(how.name, split or self.split)
             for same in grouped(rows, lambda row: row.key[1:-2]).values():
                 if (of := self.about(same[0])) is not None:
                     truth = results.under(same[0], UNEDITED, f"planted_{how.name}")
-                    found.append(Quantity(self, how, of, {r.edit: r for r in same}, truth))
-        return found
+                    quantities.append(Quantity(self, how, of, {r.edit: r for r in same}, truth))
+        return quantities
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The figures of cards, comparisons and the overview; empty where nothing was measured."""
@@ -202,22 +205,22 @@ class View:
 
         `keys`, by default all, are those of rows without metric, task, edit and split.
         """
-        every: list[dict[Hashable, Row]] = []
+        by_key: list[dict[Hashable, Row]] = []
         for state in states:
             rows = state.results.of(how.name, self.split, state.edit)
-            every.append({r.key[2:-2]: r for r in rows if self.about(r) is not None})
-        wanted = [key for key in every[0] if keys is None or key in keys]
-        labels = {key: self.label(every[0][key]) or title for key in wanted}
+            by_key.append({r.key[2:-2]: r for r in rows if self.about(r) is not None})
+        first = {key: row for key, row in by_key[0].items() if keys is None or key in keys}
+        labels = {key: self.label(row) or title for key, row in first.items()}
         series: list[Series] = []
-        for state, known in zip(states, every, strict=True):
-            shared = [key for key in wanted if key in known]
-            at, of = [labels[key] for key in shared], [known[key] for key in shared]
-            series.append(Series.of(state.name, at, of, state.baseline))
-        series = [one for one in series if one.x]
+        for state, known in zip(states, by_key, strict=True):
+            shared = [key for key in labels if key in known]
+            x, rows = [labels[key] for key in shared], [known[key] for key in shared]
+            series.append(Series.of(state.name, x, rows, state.baseline))
+        series = [s for s in series if s.x]
         if series and how.mark:
             name, value = how.mark
-            marks = {labels[k]: every[0][k].detail.get(str(value), value) for k in wanted}
-            series.append(mark(name, {label: float(v) for label, v in marks.items()}))
+            marks = {labels[k]: float(r.detail.get(str(value), value)) for k, r in first.items()}
+            series.append(mark(name, marks))
         panel = Panel(title, how.label, "", (*series,), True, self.covers, joined=True)
         return [panel] if series else []
 
@@ -239,25 +242,25 @@ class View:
         """Ids of the edits that are columns of the table."""
         return results.compared
 
-    def beside(self, results: Results, quantity: Quantity) -> Record:
+    def first_cells(self, results: Results, quantity: Quantity) -> Record:
         """Further cells of a line of the table, before those of the edits."""
         return {}
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
-        return quantity.cells({edit: ""})[""]
+        return quantity.number(edit) if edit in quantity.rows else ""
 
     def records(self, results: Results) -> list[Record]:
         """The lines of the table: a figure each, under every compared edit."""
         edits = self.edits(results)
-        known = [q for q in self.figures(results) if q.rows.keys() & {*edits}]
-        titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in known)])
-        units = {q.how.label for q in known}
-        besides = [self.beside(results, q) for q in known]
-        blank = dict.fromkeys((column for cells in besides for column in cells), "")
+        quantities = [q for q in self.figures(results) if q.rows.keys() & {*edits}]
+        titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in quantities)])
+        units = {q.how.label for q in quantities}
+        first_cells = [self.first_cells(results, q) for q in quantities]
+        blank = dict.fromkeys(chain(*first_cells), "")
         records: list[Record] = []
-        for q, cells in zip(known, besides, strict=True):
+        for q, cells in zip(quantities, first_cells, strict=True):
             head = {"".join(units) if len(units) == 1 else "figure": q.title}
-            if 1 < len(units) < len(known):  # those of one unit together
+            if 1 < len(units) < len(quantities):  # those of one unit together
                 head = {"figure": q.how.label, "of": q.of or q.title}
             under = {title: self.cell(results, q, edit) for edit, title in titles.items()}
             records.append({**head, **blank, **cells, **under})
@@ -268,26 +271,25 @@ class View:
         is_grouped = any("of" in record for record in records)
         return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
 
-    def further(self, results: Results, name: str, **about: Any) -> list[Table]:
-        """A table that `tables` declares; `about` fills its note.
+    def further(self, results: Results, name: str, **facts: Any) -> list[Table]:
+        """A table that `tables` declares; `facts` fill its note.
 
         It has a line for each row of the metric `rows` (of `edits`, `compared` or `unedited`) or,
         with `each`, for each entry of that name in the row's detail, in the order of the key `by`.
         """
-        own = dict(self.tables[name])
-        columns, each, by = own.pop("columns"), own.pop("each", ""), own.pop("by", "")
-        rows = results.of(own.pop("rows"), own.pop("split", self.split))
-        edits = {"compared": results.compared, "unedited": [UNEDITED]}.get(own.pop("edits", ""))
+        look = dict(self.tables[name])
+        columns, key, order = look.pop("columns"), look.pop("each", ""), look.pop("by", "")
+        rows = results.of(look.pop("rows"), look.pop("split", self.split))
+        edits = {"compared": results.compared, "unedited": [UNEDITED]}.get(look.pop("edits", ""))
         records = []
         for row in (row for row in rows if edits is None or row.edit in edits):
             of_row = row.detail | in_subject(row) | {"edit": results.label(row.edit)}
-            entries = row.detail.get(each, ()) if each else [{}]
-            for entry in sorted(entries, key=lambda entry: entry[by]) if by else entries:
+            entries = row.detail.get(key, ()) if key else [{}]
+            for entry in sorted(entries, key=lambda entry: entry[order]) if order else entries:
                 values = of_row | entry
-                cells = {k.format(**values): as_cell(cell, values) for k, cell in columns.items()}
-                records.append(cells)
-        note = own.pop("note", "").format(**about)
-        return as_table(name, own.pop("title"), records, note, **own)
+                records.append({k.format(**values): as_cell(c, values) for k, c in columns.items()})
+        note = look.pop("note", "").format(**facts)
+        return as_table(name, look.pop("title"), records, note, **look)
 
     def figure(self, results: Results) -> list[Figure]:
         """A panel for each drawn name, with dots of every edit."""
@@ -299,6 +301,13 @@ class View:
     def say(self, key: str, /, **values: Any) -> str:
         """A sentence with values in its template."""
         return self.says[key].format(**values)
+
+    def say_of(
+        self, key: str, rows: Sequence[Row], label: Callable[[Row], str], /, **values: Any
+    ) -> list[str]:
+        """A sentence about rows: `sets` are the labels of the first; none without rows."""
+        sets = first_few(map(label, rows))
+        return [self.say(key, n=len(rows), first=rows[0], sets=sets, **values)] if rows else []
 
     def sentences(self, results: Results) -> list[str]:
         return []
@@ -357,9 +366,9 @@ class CostView(View):
 
 
 def in_subject(row: Row) -> dict[str, Any]:
-    """What templates of subjects may name."""
-    about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
-    return about | {"groups": groups_of(row), "row": row, "dataset": row.dataset, "axis": row.axis}
+    """The values that templates of subjects may name."""
+    values = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
+    return values | {"groups": groups_of(row), "row": row, "dataset": row.dataset, "axis": row.axis}
 
 
 def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
@@ -381,11 +390,11 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
     return Number.of(value, **look) if isinstance(value, Row) else Number(value, **look)
 
 
-def in_form(about: str | None, row: Row) -> str | None:
-    """The subject of a row, marked where its texts are replies and plain texts are measured too."""
-    if about is None or not row.dataset.endswith(IN_CHAT) or about.endswith("in chat"):
-        return about
-    return f"{about}, in chat".removeprefix(", ")
+def in_form(subject: str | None, row: Row) -> str | None:
+    """The subject of a row, marked where both replies and plain texts are measured."""
+    if subject is None or not row.dataset.endswith(IN_CHAT) or subject.endswith("in chat"):
+        return subject
+    return f"{subject}, in chat".removeprefix(", ")
 
 
 def groups_of(row: Row, between: str = " and ") -> str:
@@ -406,8 +415,8 @@ def as_table(
 def edit_titles(results: Results, edits: Iterable[str]) -> dict[str, str]:
     """The column of each edit; the id tells equal labels apart."""
     labels = {edit: results.label(edit) for edit in edits}
-    every = [*labels.values()]
-    return {e: label if every.count(label) == 1 else f"{label} {e}" for e, label in labels.items()}
+    counts = Counter(labels.values())
+    return {e: label if counts[label] == 1 else f"{label} {e}" for e, label in labels.items()}
 
 
 def state_of(results: Results, edit: str) -> State:
@@ -423,6 +432,11 @@ def mark(name: str, values: Mapping[str, float]) -> Series:
 def p_holm(row: Row, digits: int = 3) -> Number:
     """The P value of a row, corrected for the number of tests."""
     return Number(row.detail.get("p_adjusted"), digits=digits, bounded=True)
+
+
+def least_p(rows: Iterable[Row]) -> str:
+    """The smallest P value of tested rows, as sentences give it."""
+    return p_holm(min(rows, key=lambda row: float(row.detail["p_adjusted"])), digits=2).text
 
 
 def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
@@ -443,29 +457,30 @@ def lines_along(
     results: Results, rows: Iterable[Row], facet: str, title: str, x_label: str, y_label: str
 ) -> Panel:
     """A panel with a line for each compared edit along a numeric facet of the rows."""
-    by_edit, lines = grouped(rows, lambda row: row.edit), list[Series]()
-    for edit in (edit for edit in results.compared if edit in by_edit):
-        x, label = [float(row.facets[facet]) for row in by_edit[edit]], results.label(edit)
-        lines.append(Series.of(label, x, by_edit[edit], results.is_reference(edit), "line"))
+    by_edit = grouped(rows, lambda row: row.edit)
+    lines = []
+    for state in (state_of(results, edit) for edit in results.compared if edit in by_edit):
+        x = [float(row.facets[facet]) for row in by_edit[state.edit]]
+        lines.append(Series.of(state.name, x, by_edit[state.edit], state.baseline, "line"))
     return Panel(title, x_label, y_label, tuple(lines))
 
 
 def as_section(name: str, title: str, *blocks: Iterable[Block]) -> list[Section]:
     """A tab with all blocks; empty without one."""
-    every = tuple(block for some in blocks for block in some)
-    return [Section(name, title, every)] if every else []
+    content = tuple(chain(*blocks))
+    return [Section(name, title, content)] if content else []
 
 
-def first_few(parts: Iterable[str], most: int, more: str = ", and {} more") -> str:
+def first_few(parts: Iterable[str], most: int = 3, more: str = ", {} more") -> str:
     """The first parts of a sentence, and the number of the others."""
-    every = [*parts]
-    return ", ".join(every[:most]) + (more.format(len(every) - most) if every[most:] else "")
+    texts = [*parts]
+    return ", ".join(texts[:most]) + (more.format(len(texts) - most) if texts[most:] else "")
 
 
 def and_list(parts: Iterable[str]) -> str:
     """Parts as a sentence lists them: `race, age and religion`."""
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def place_in_text(edit: EditRecord) -> str:
@@ -484,12 +499,11 @@ def view_of(metric: type[Metric] | None, registered: str, name: str = "") -> Vie
     it is the name of rows that a run records by itself.
     """
     if metric is not None and metric.view is not None:
-        own: View = metric.view(metric, name or registered)
-        return own
+        view: View = metric.view(metric, name or registered)
+        return view
     kind: type[View] = View if metric is None or not issubclass(metric, Cost) else CostView
     if place := declarations().get(registered, {}).get("view"):
-        module, _, attribute = place.partition(":")
-        kind = getattr(import_module(f"countergen_edit.reports.views.{module}"), attribute)
+        kind = resolve_name(f"countergen_edit.reports.views.{place}")
     view = kind(metric, registered if registered in declarations() else name or registered)
     if not place:
         _declare(view, registered)
@@ -497,7 +511,7 @@ def view_of(metric: type[Metric] | None, registered: str, name: str = "") -> Vie
 
 
 def views_of(metrics: Mapping[str, Any], unshown: Collection[str]) -> list[View]:
-    """The views of every shipped metric, of a run's own, and of what runs record by themselves.
+    """The views of every shipped metric, of a run's, and of rows that runs record by themselves.
 
     `metrics` are the names of the run's metrics in the registry, by their names in the run;
     `unshown` are those that cannot be loaded.

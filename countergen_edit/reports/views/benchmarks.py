@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from countergen_edit.decisions.significance import is_significant
+from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks import BENCHMARK, BENCHMARK_CHANGE, BENCHMARK_SOURCE
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -15,8 +16,9 @@ from countergen_edit.reports.blocks import Cell, Number, Section
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views import base
 
-_MOST, _MOST_GLANCE = 4, 10
+_MOST_GLANCE = 10
 _share = partial(Number, digits=4, percent=True)
+_first_few = partial(base.first_few, most=4, more=", and {} more")
 
 
 class BenchmarksView(base.View, declared="benchmarks"):
@@ -27,15 +29,15 @@ class BenchmarksView(base.View, declared="benchmarks"):
         benchmark, *of = (part.replace("_", " ") for part in parts)
         return f"{benchmark} {row.detail['title']} ({', '.join(filter(None, of))})"
 
-    def beside(self, results: Results, quantity: base.Quantity) -> base.Record:
-        """What people wrote, and P of differences between groups."""
+    def first_cells(self, results: Results, quantity: base.Quantity) -> base.Record:
+        """Figures of texts by people, and P of differences between groups."""
         row = quantity.rows[UNEDITED]
-        of, signed = row.detail.get("people", {}), bool(row.detail["signed"])
-        ends = (of.get(end) for end in ("value", "lo", "hi"))
-        details = (row.detail for row in results.unedited(BENCHMARK_SOURCE))
-        sources = ", ".join(detail["people"] for detail in details if detail.get("people"))
-        people = {sources: _share(*ends, signed=signed)} if sources else {}
-        return people | ({"P (Holm)": base.p_holm(row)} if "p_adjusted" in row.detail else {})
+        people = row.detail.get("people", {})
+        ends = (people.get(end) for end in ("value", "lo", "hi"))
+        sources = (source.detail.get("people") for source in results.unedited(BENCHMARK_SOURCE))
+        title = ", ".join(filter(None, sources))
+        cells = {title: _share(*ends, signed=bool(row.detail["signed"]))} if title else {}
+        return cells | ({"P (Holm)": base.p_holm(row)} if "p_adjusted" in row.detail else {})
 
     def cell(self, results: Results, quantity: base.Quantity, edit: str) -> Cell:
         row = quantity.rows.get(edit)
@@ -45,12 +47,12 @@ class BenchmarksView(base.View, declared="benchmarks"):
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The figures farthest from their fair values; shares and differences apart."""
         rows = states[0].results.of(BENCHMARK, edit=states[0].edit)
-        known = [row for row in rows if None not in (row.value, row.detail["fair"])]
-        known.sort(key=lambda row: -abs((row.value or 0.0) - row.detail["fair"]))
+        rows = [row for row in rows if None not in (row.value, row.detail["fair"])]
+        rows.sort(key=lambda row: -abs((row.value or 0.0) - row.detail["fair"]))
         panels: list[Panel] = []
-        for unit in ("share", "difference"):
-            own = [r for r in known[:_MOST_GLANCE] if r.detail["signed"] == (unit == "difference")]
-            how, keys = replace(self.shows[0], unit=unit), {row.key[2:-2] for row in own}
+        for is_signed, unit in enumerate(("share", "difference")):
+            farthest = (row for row in rows[:_MOST_GLANCE] if row.detail["signed"] == is_signed)
+            how, keys = replace(self.shows[0], unit=unit), {row.key[2:-2] for row in farthest}
             panels += self.dots(how, f"Benchmarks: {unit}s", states, keys=keys)
         return panels
 
@@ -59,27 +61,26 @@ class BenchmarksView(base.View, declared="benchmarks"):
         for row in results.unedited(BENCHMARK_SOURCE):
             figures = "; ".join(f"{title}: {says}" for title, says in row.detail["figures"].items())
             template = self.says["in_template"] if row.detail.get("in_template") else ""
-            about = row.detail | {"n": int(row.value or 0), "template": template}
+            facts = row.detail | {"n": int(row.value or 0), "template": template}
             for fact in ("items", "scored", "figures", "known flaws", "licence", "cite"):
-                text = self.say(fact, **about | {"figures": figures})
+                text = self.say(fact, **facts | {"figures": figures})
                 records.append({"benchmark": row.detail["title"], "fact": fact, "value": text})
-        name, title = "benchmark_sources", "Versions and flaws"
         look: dict[str, Any] = {"grouped": True, "folded": "Versions, scoring, and known flaws"}
-        sources = base.as_table(name, title, records, **look)
+        sources = base.as_table("benchmark_sources", "Versions and flaws", records, **look)
         return base.as_section(*self.place, self.table(results), sources)
 
     def sentences(self, results: Results) -> list[str]:
-        sentences = [self._unfair(results, results.unedited(BENCHMARK))]
-        sentences += [self._changed_by(results, e.id, e.name_in_text) for e in results.shown]
-        return [sentence for sentence in sentences if sentence]
+        sentences = [self._unfair(results), *(self._changed(results, e) for e in results.shown)]
+        return [*filter(None, sentences)]
 
-    def _unfair(self, results: Results, rows: Sequence[Row]) -> str:
-        known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
-        unfair = [row for row in known if _is_unfair(row)]
+    def _unfair(self, results: Results) -> str:
+        rows = results.unedited(BENCHMARK)
+        judged = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
+        unfair = [row for row in judged if _is_unfair(row)]
         model = "The unedited model" if results.is_unedited else "Without an edit the model"
         if not unfair:
-            inner = f"{model[0].lower()}{model[1:]}"
-            return self.say("fair", model=inner, n=len(known)) if known else ""
+            model = f"{model[0].lower()}{model[1:]}"
+            return self.say("fair", model=model, n=len(judged)) if judged else ""
         averaged = [
             f"{self.about(row)} {_number(other).in_text}"
             for row in unfair
@@ -87,32 +88,31 @@ class BenchmarksView(base.View, declared="benchmarks"):
             if (name := row.detail.get("counterfactual"))
             and other.facets == {**row.facets, "figure": name}
         ]
-        named = [f"{self.about(row)} {_number(row).in_text}" for row in unfair]
-        about = {"model": model, "n": len(unfair), "all": len(known)}
-        more = f" Counterfactual-averaged: {base.first_few(averaged, _MOST)}." if averaged else ""
-        return self.say("unfair", figures=base.first_few(named, _MOST), **about) + more
+        figures = _first_few(f"{self.about(row)} {_number(row).in_text}" for row in unfair)
+        counts = {"n": len(unfair), "all": len(judged)}
+        more = f" Counterfactual-averaged: {_first_few(averaged)}." if averaged else ""
+        return self.say("unfair", model=model, figures=figures, **counts) + more
 
-    def _changed_by(self, results: Results, edit: str, name: str) -> str:
-        """What an edit changed; empty where nothing is tested."""
+    def _changed(self, results: Results, edit: EditRecord) -> str:
+        """The figures that an edit changed; empty where none is tested."""
         kinds: dict[str, list[str]] = {"made better": [], "made worse": [], "changed": []}
-        every = (
-            (row, results.under(row, edit, BENCHMARK_CHANGE)) for row in results.unedited(BENCHMARK)
-        )
-        tested = [(row, change) for row, change in every if change and "p" in change.detail]
+        rows = results.unedited(BENCHMARK)
+        pairs = ((row, results.under(row, edit.id, BENCHMARK_CHANGE)) for row in rows)
+        tested = [(row, change) for row, change in pairs if change and "p" in change.detail]
         for row, change in tested:
-            after = results.under(row, edit)
+            after = results.under(row, edit.id)
             if after is not None and is_significant(change):
                 now = f"{_number(after).text} [{_number(change, signed=True).interval}]"
                 kinds[_kind(row, after)].append(f"{self.about(row)} {_number(row).text} → {now}")
-        parts = [f"{kind} {base.first_few(some, _MOST)}" for kind, some in kinds.items() if some]
-        about = {"edit": name, "changes": " and ".join(parts), "n": len(tested)}
+        parts = [f"{kind} {_first_few(figures)}" for kind, figures in kinds.items() if figures]
+        values = {"edit": edit.name_in_text, "changes": " and ".join(parts), "n": len(tested)}
         if parts or not tested:
-            return self.say("changed", **about) if parts else ""
+            return self.say("changed", **values) if parts else ""
         sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
         if not sizes:
-            return f"{self.say('unchanged', **about)}."
+            return f"{self.say('unchanged', **values)}."
         ends = {"least": _share(min(sizes)).text, "most": _share(max(sizes)).text}
-        return self.say("unchanged", **about) + self.say("detectable", **ends)
+        return self.say("unchanged", **values) + self.say("detectable", **ends)
 
 
 def _is_unfair(row: Row) -> bool:

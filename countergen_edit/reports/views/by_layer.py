@@ -53,29 +53,28 @@ def layer_figures(
         by_set = grouped(of_site, lambda pair: (dataset_label(pair[0].dataset), pair[0].split))
         for of_set in [*by_set.values()][:_MOST_SETS]:
             first = of_set[0][0]
-            before = results.under(first, UNEDITED)
             series = _lines(of_set)
-            if before is not None:
+            if before := results.under(first, UNEDITED):
                 level = (before.value or 0.0,)
                 series.insert(0, Series(NO_EDIT, (), level, kind="level", baseline=True))
             title = set_label(first) + (", fitting data" if first.split == "fit" else "")
             panels.append(Panel(title, "layer", axis, (*series,), limits=limits, covers=covers))
         note = "Lines are erasers, with their ranks and 95 % intervals; dashed: the unedited model."
-        title = f"{heading}, {site} ({split} data)"
+        title = f"{heading} under an edit at each layer, {site} ({split} data)"
         figures.append(Figure(f"{name}_{site}", title, tuple(panels), note))
     return figures
 
 
 def _lines(pairs: Sequence[_Single]) -> list[Series]:
-    """A line for each eraser and its parameters, which its name tells where it is not enough."""
+    """A line for each eraser and its parameters, which tell equal names apart."""
     by_recipe = grouped(pairs, lambda pair: (pair[1].eraser, digest(pair[1].params))).values()
     names = []
-    for own in by_recipe:
-        low, high = (end(edit.rank for _, edit in own) for end in (min, max))
-        names.append(f"{own[0][1].eraser}-{low}" + (f"…{high}" if high > low else ""))
+    for of_recipe in by_recipe:
+        low, high = (end(edit.rank for _, edit in of_recipe) for end in (min, max))
+        names.append(f"{of_recipe[0][1].eraser}-{low}" + (f"…{high}" if high > low else ""))
     lines = []
-    for name, own in zip(names, by_recipe, strict=True):
-        rows, edits = zip(*sorted(own, key=lambda pair: pair[1].layers), strict=True)
+    for name, of_recipe in zip(names, by_recipe, strict=True):
+        rows, edits = zip(*sorted(of_recipe, key=lambda pair: pair[1].layers), strict=True)
         params = ", ".join(f"{k}={v}" for k, v in edits[0].params.items())
         label = f"{name} ({params})" if names.count(name) > 1 and params else name
         layers = [edit.layers[0] for edit in edits]

@@ -13,6 +13,7 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 
 _STRONGEST = 10
+_LONG = {"searchable": True, "grouped": True}
 MARK = "†"
 
 
@@ -72,25 +73,22 @@ class CidView(base.View, declared="cid"):
         panel, title = Panel("", "λ*", "", (*series,), wide=True), "λ* by kind of perturbation"
         figure = base.as_figure("cid_lambda_star", title, [panel], self.says["boxes"])
         title, note = self.says["effects"], self.say("strongest", most=_STRONGEST)
-        about = "cid_perturbations", title, records, note
-        return [*figure, *base.as_table(*about, searchable=True, grouped=True)]
+        table = base.as_table("cid_perturbations", title, records, note, **_LONG)
+        return [*figure, *table]
 
     def _texts(self, results: Results) -> list[Table]:
         """The continuations of each template with their counts (appendix C)."""
-
-        def place(row: Row) -> tuple[str, float]:
-            return str(row.facets[TEMPLATE]), float(row.facets[LAMBDA])
-
-        rows = sorted(results.of("cid_continuations"), key=place)
-        by_place = base.grouped(rows, lambda row: (*place(row), row.edit)).items()
+        by_place = base.grouped(
+            results.of("cid_continuations"),
+            lambda row: (str(row.facets[TEMPLATE]), float(row.facets[LAMBDA]), row.edit),
+        )
         records = [
             {"template": template, "λ": f"{at:g}", "edit": results.label(edit)}
             | {row.group_a: _quotes(row) for row in of_place}
-            for (template, at, edit), of_place in by_place
+            for (template, at, edit), of_place in sorted(by_place.items(), key=lambda x: x[0][:2])
         ]
         title, note = "Continuations side by side", self.say("legend", mark=MARK)
-        about = "cid_continuations", title, records, note
-        return base.as_table(*about, searchable=True, grouped=True)
+        return base.as_table("cid_continuations", title, records, note, **_LONG)
 
 
 def _group(row: Row) -> str:

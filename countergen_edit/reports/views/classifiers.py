@@ -26,8 +26,8 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
         return ", ".join(str(part) for part in parts if part)
 
     def quantities(self, results: Results, split: str = "test") -> list[base.Quantity]:
-        every = super().quantities(results, "") if split == "test" else []
-        return [quantity for quantity in every if quantity.of.startswith("over ")]
+        quantities = super().quantities(results, "") if split == "test" else []
+        return [quantity for quantity in quantities if quantity.of.startswith("over ")]
 
     def sections(self, results: Results) -> list[Section]:
         confounds = []
@@ -35,8 +35,8 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
             names = ", ".join(f"{n} {v:+.1f}" for n, v in row.detail["valence"].items())
             confounds.append(self.say("confound", names=names or "none"))
         words = [Words(tuple(confounds), brief=True)] if confounds else []
-        own, of_templates = self._categories(results), self._measures(results)
-        return base.as_section(*self.place, own, words, of_templates, self.table(results))
+        categories, measures = self._categories(results), self._measures(results)
+        return base.as_section(*self.place, categories, words, measures, self.table(results))
 
     def sentences(self, results: Results) -> list[str]:
         counts = {
@@ -52,8 +52,8 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
         """Table 2: the original's category, and the number of paraphrases in each."""
         records: list[base.Record] = []
         for row in results.unedited("category_flips", ""):
-            detail, names = row.detail, [_category(row, category) for category in (-1, 1, 0)]
-            original, paper = detail["original"], detail["published"]
+            detail, original = row.detail, row.detail["original"]
+            names = [_category(row, category) for category in (-1, 1, 0)]
             record: dict[str, Cell] = {
                 "paired t-test": self.says[str(row.facets["test"])],
                 "template": row.dataset,
@@ -62,11 +62,12 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
                 "flips": Number(row.value, percent=True),
                 "after Holm": str(detail["flips_holm"]),
             }
-            if paper:
+            if paper := detail["published"]:
                 record["published"] = f"{paper['original']} {'/'.join(map(str, paper['counts']))}"
             records.append(record)
-        about = "classifier_categories", "Categories of templates and paraphrases"
-        return base.as_table(*about, records, self.says["categories"], grouped=True, brief=True)
+        title, note = "Categories of templates and paraphrases", self.says["categories"]
+        look = {"grouped": True, "brief": True}
+        return base.as_table("classifier_categories", title, records, note, **look)
 
     def _measures(self, results: Results) -> list[Table]:
         """Tables 3 and 4: the original's measure, its paraphrases' mean, change and SD."""
@@ -90,12 +91,13 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
                 figures = paper.values() if isinstance(paper, dict) else paper
                 record["published"] = " / ".join(map(str, figures))
             records.append(record)
-        about = "classifier_measures", "The measure of a template, and of its paraphrases"
-        return base.as_table(*about, records, self.says["measures"], brief=True)
+        title, note = "The measure of a template, and of its paraphrases", self.says["measures"]
+        return base.as_table("classifier_measures", title, records, note, brief=True)
 
 
 def _category(row: Row, category: int) -> str:
     """The group that is ahead by a test, such as `M>F`, or neither."""
     a, b = row.group_a, row.group_b
-    short = (a[0].upper(), b[0].upper()) if a[0] != b[0] else (a, b)
-    return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
+    if a[0] != b[0]:
+        a, b = a[0].upper(), b[0].upper()
+    return {1: f"{a}>{b}", -1: f"{b}>{a}", 0: "insig."}[category]

@@ -17,7 +17,7 @@ from countergen_edit.reports.views import base
 
 _EFFECT = "off_target"
 LEAST_NATS = 0.01
-"""What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
+"""Least growth of a group effect that is called worse, besides the share `LEAST` of it."""
 
 
 class PerplexityView(base.CostView, declared="perplexity"):
@@ -30,10 +30,10 @@ class PerplexityView(base.CostView, declared="perplexity"):
 
 
 class AgreementView(base.CostView, declared="agreement"):
-    """Agreement of both groups together, which figures draw, and of each, which tables list."""
+    """Agreement of both groups together, in figures, and of each, in tables."""
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
-        """Beside an edit, the axis holds the losses and the budget: most losses are small."""
+        """With an edit, the axis covers the losses and the budget: most losses are small."""
         panels, results = super().glance(states), states[0].results
         if not panels or results.is_unedited:
             return panels
@@ -51,7 +51,7 @@ class AgreementView(base.CostView, declared="agreement"):
         """Both groups together in figures and each apart in the table of all sets."""
         return [
             replace(q, how=replace(q.how, where="card"))
-            if next(iter(q.rows.values())).group_b
+            if q.rows[UNEDITED].group_b
             else replace(q, how=replace(q.how, drawn=False))
             for q in super().quantities(results, split)
         ]
@@ -100,8 +100,8 @@ class OffTargetView(base.View, declared="off_target"):
             elif tested:
                 harmless[edit.name_in_text] = None
         if harmless:
-            about = {"edits": base.and_list(harmless), "axes": base.and_list(judged)}
-            sentences.append(self.say("harmless", **about))
+            edits, axes = base.and_list(harmless), base.and_list(judged)
+            sentences.append(self.say("harmless", edits=edits, axes=axes))
         return sentences
 
 

@@ -14,11 +14,10 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.base import Record, grouped, groups_of, p_holm
 
 _DIGITS = 4
 EXTREME = 0.95
-"""Rate above which, or below what is left of 1, groups have no room to differ."""
+"""Rate above which groups have no room to differ, nor below 1 less this."""
 LEAST_ANSWERED = 0.1
 _signed = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=_DIGITS, percent=True)
@@ -30,62 +29,61 @@ class DecisionsView(base.View, declared="decisions"):
     """Rates by group, their differences, and whether a model's answers are judgements at all."""
 
     def about(self, row: Row) -> str:
-        of = (groups_of(row, " less "), row.facets.get("topic", ""))
-        return ", ".join(map(str, filter(None, (row.dataset.replace("_", " "), *of))))
+        cases, pair = row.dataset.replace("_", " "), base.groups_of(row, " less ")
+        return ", ".join(map(str, filter(None, (cases, pair, row.facets.get("topic")))))
 
     def label(self, row: Row) -> str:
         """With the topic first, as long labels are cut."""
         topic, text = row.facets.get("topic"), self.about(row)
         return f"{topic}, {text.removesuffix(f', {topic}')}" if topic else text
 
-    def records(self, results: Results) -> list[Record]:
+    def records(self, results: Results) -> list[base.Record]:
         """Without those of the table of rates, and without absolute differences."""
         hidden = {how.title for how in self.shows if how.name in (names.IMPACT, names.GAP)}
         return [r for r in super().records(results) if r.get("figure") not in hidden]
 
     def table(self, results: Results) -> list[Table]:
-        every = [row for rate, _ in names.RATES.values() for row in results.of(rate)]
-        rates: dict[Any, Record] = {}
-        for row in (row for row in every if row.edit in results.compared):
-            kind = next(kind for kind, (rate, _) in names.RATES.items() if rate == row.metric)
-            cells = {"cases": row.dataset, "by": row.axis.replace("_", " and ")}
-            cells |= {"category": groups_of(row), "decisions": str(row.n)}
-            cells |= {} if results.is_unedited else {"edit": results.label(row.edit)}
-            ratio = _ratio(results.under(row, row.edit, names.RATES[kind][1]))
-            own = {f"{kind} rate": _rate(row), f"impact ratio of {kind}": ratio}
-            rates[row.key[1:]] = {**rates.get(row.key[1:], cells), **own}
-        notes = {row.detail["note"]: None for row in every}
-        title, note = "Selection rates and impact ratios", " ".join([self.says["rates"], *notes])
-        first = base.as_table(
-            "decision_rates", title, rates.values(), note.rstrip(), grouped=True, brief=True
-        )
-        return first + super().table(results)
+        rows = [(k, row) for k, (rate, _) in names.RATES.items() for row in results.of(rate)]
+        records: dict[Any, base.Record] = {}
+        for kind, row in rows:
+            if row.edit in results.compared:
+                cells = {"cases": row.dataset, "by": row.axis.replace("_", " and ")}
+                cells |= {"category": base.groups_of(row), "decisions": str(row.n)}
+                cells |= {} if results.is_unedited else {"edit": results.label(row.edit)}
+                ratio = _ratio(results.under(row, row.edit, names.RATES[kind][1]))
+                rates = {f"{kind} rate": _rate(row), f"impact ratio of {kind}": ratio}
+                records[row.key[1:]] = {**records.get(row.key[1:], cells), **rates}
+        notes = dict.fromkeys([self.says["rates"], *(row.detail["note"] for _, row in rows)])
+        title, note = "Selection rates and impact ratios", " ".join(notes).rstrip()
+        look = {"grouped": True, "brief": True}
+        table = base.as_table("decision_rates", title, records.values(), note, **look)
+        return table + super().table(results)
 
-    def beside(self, results: Results, quantity: base.Quantity) -> Record:
-        """Of a difference P, the within-group null, and what is found four times out of five."""
+    def first_cells(self, results: Results, quantity: base.Quantity) -> base.Record:
+        """P, the within-group null and the detectable size of a difference."""
         row = quantity.rows.get(UNEDITED)
         if row is None or row.metric != names.RATE_DIFFERENCE:
             return {}
         null, smallest = _percent(row.detail.get("null")), _percent(row.detail["smallest"])
-        return {"P (Holm)": p_holm(row), "within-group null": null, "detectable": smallest}
+        return {"P (Holm)": base.p_holm(row), "within-group null": null, "detectable": smallest}
 
     def headline(self, results: Results) -> list[str]:
-        """Of each file the first two sentences, and the lowest impact ratio of selection."""
+        """The first two sentences of each file, and the lowest impact ratio of selection."""
         return [
             text
-            for own in _by_file(results)
-            for text in dict.fromkeys([*self._of_file(own)[:2], *[*self._lowest(own)][:1]])
+            for part in _by_file(results)
+            for text in dict.fromkeys([*self._of_file(part)[:2], *[*self._lowest(part)][:1]])
         ]
 
     def sentences(self, results: Results) -> list[str]:
-        return [text for own in _by_file(results) for text in self._of_file(own)]
+        return [text for part in _by_file(results) for text in self._of_file(part)]
 
     def _of_file(self, results: Results) -> list[str]:
         if lacking := results.unedited(names.OUT_OF_CASES):
             words = ", ".join(lacking[0].detail["words"])
             return [self.say("unknown", cases=lacking[0].dataset, words=words)]
-        found = [*self._doubts(results), *self._pairs(results), *self._lowest(results)]
-        return found + [s for edit in results.shown for s in self._changed(results, edit)]
+        texts = [*self._doubts(results), *self._pairs(results), *self._lowest(results)]
+        return texts + [s for edit in results.shown for s in self._changed(results, edit)]
 
     def _doubts(self, results: Results) -> Iterator[str]:
         rows = [row for row in results.unedited(names.GROUP_RATE) if "answered" in row.detail]
@@ -101,7 +99,7 @@ class DecisionsView(base.View, declared="decisions"):
             yield self.say("doubts", cases=rows[0].dataset, reasons="; ".join(reasons))
 
     def _pairs(self, results: Results) -> Iterator[str]:
-        """The favoured group; of many pairs that with the largest difference, and their number."""
+        """The favoured group; of many pairs the largest difference, and their number."""
         rows = results.unedited(names.RATE_DIFFERENCE)
         shown = [row for row in rows if is_significant(row)]
         for row in _largest(rows):
@@ -112,9 +110,10 @@ class DecisionsView(base.View, declared="decisions"):
     def _lowest(self, results: Results) -> Iterator[str]:
         """The lowest impact ratios by each axis and by their intersections."""
         for kind, (of_rate, of_ratio) in names.RATES.items():
-            for axis, rows in grouped(results.unedited(of_ratio), lambda row: row.axis).items():
-                others = [row for row in rows if row.group_a != row.detail["reference"]]
-                least = min(others, key=lambda row: math.inf if row.value is None else row.value)
+            by_axis = base.grouped(results.unedited(of_ratio), lambda row: row.axis)
+            for axis, rows in by_axis.items():
+                compared = [row for row in rows if row.group_a != row.detail["reference"]]
+                least = min(compared, key=lambda row: math.inf if row.value is None else row.value)
                 rate = _rate(results.under(least, UNEDITED, of_rate)).in_text
                 values = {"kind": kind, "by": axis.replace("_", " and "), "rate": rate}
                 values |= {"top": least.detail["reference"].replace("_", " ")}
@@ -122,33 +121,32 @@ class DecisionsView(base.View, declared="decisions"):
                 yield self.say(key, ratio=_ratio(least).in_text, **values, **_words(least))
 
     def _changed(self, results: Results, edit: EditRecord) -> Iterator[str]:
-        rows, about = results.of(names.CHANGE, edit=edit.id), {"edit": edit.name_in_text}
+        rows, name = results.of(names.CHANGE, edit=edit.id), edit.name_in_text
         for row in _largest(rows):
             before, after = (
-                _signed(results.under(row, one, names.RATE_DIFFERENCE)).text
-                for one in (UNEDITED, edit.id)
+                _signed(results.under(row, e, names.RATE_DIFFERENCE)).text
+                for e in (UNEDITED, edit.id)
             )
+            values = _words(row) | {"before": before, "after": after}
             does = "changes" if is_significant(row) else "is not shown to change"
-            yield self.say("change", does=does, before=before, after=after, **about, **_words(row))
+            yield self.say("change", edit=name, does=does, **values)
         if rows[1:]:
             count = {"shown": sum(map(is_significant, rows)), "count": len(rows)}
-            yield self.say("changes", **count, **about, **_words(rows[0]))
-        beyond = [row for row in rows if row.detail["overcorrected"]]
-        pairs = ", ".join(map(groups_of, beyond))
+            yield self.say("changes", edit=name, **count, **_words(rows[0]))
+        beyond = ", ".join(base.groups_of(row) for row in rows if row.detail["overcorrected"])
         for row in rows[:1]:
-            yield self.say(
-                "beyond" if beyond else "not_beyond", pairs=pairs, **about, **_words(row)
-            )
+            key = "beyond" if beyond else "not_beyond"
+            yield self.say(key, edit=name, pairs=beyond, **_words(row))
 
 
 def _by_file(results: Results) -> list[Results]:
-    every = [row for row in results.rows if row.metric.startswith("decision_")]
-    files = grouped(every, lambda row: row.dataset).values()
-    return [Results(rows, results.records, task=results.task) for rows in files]
+    rows = (row for row in results.rows if row.metric.startswith("decision_"))
+    files = base.grouped(rows, lambda row: row.dataset).values()
+    return [Results(of_file, results.records, task=results.task) for of_file in files]
 
 
 def _largest(rows: Sequence[Row]) -> list[Row]:
-    """Of two groups their difference; of many pairs the largest significant one, if any."""
+    """The difference of two groups; of many pairs the largest significant one, if any."""
     shown = [row for row in rows if is_significant(row) or not rows[1:]]
     return sorted(shown, key=lambda row: -abs(row.value or 0.0))[:1]
 
@@ -158,7 +156,7 @@ def _words(row: Row) -> dict[str, Any]:
     ahead, behind = pair if (row.value or 0.0) > 0 else reversed(pair)
     sizes = {"size": _signed(row).in_text, "interval": _signed(row).interval}
     sizes |= {key: _percent(row.detail.get(key)).text for key in ("null", "smallest")}
-    of = {"pair": groups_of(row), "less": groups_of(row, " less ")}
-    of |= {"ahead": ahead, "behind": behind}
-    about = {"cases": row.dataset.replace("_", " ")}
-    return {**about, **of, **sizes, "p": p_holm(row, _DIGITS).text}
+    groups = {"pair": base.groups_of(row), "less": base.groups_of(row, " less ")}
+    groups |= {"ahead": ahead, "behind": behind}
+    cases = row.dataset.replace("_", " ")
+    return {"cases": cases, **groups, **sizes, "p": base.p_holm(row, _DIGITS).text}

@@ -32,13 +32,13 @@ class FairPairView(base.View, declared="fairpair"):
         return replace(cell, starred=True) if row and _differs(row) else cell  # type: ignore[type-var]
 
     def sections(self, results: Results) -> list[Section]:
-        notes = [*self._notes(results)]
+        notes = self._notes(results)
         tests, perturbed, phrases = (self.further(results, name) for name in self.tables)
         words = [blocks.Words((*notes,), brief=True)] if notes else []
         figures = [*self._distributions(results), *self._by_size(results)]
-        own = (self.table(results), words, tests, figures, perturbed, phrases)
+        content = (self.table(results), words, tests, figures, perturbed, phrases)
         examples = base.as_section("examples", "Examples", _continuations(results))
-        return [*base.as_section(*self.place, *own), *examples]
+        return [*base.as_section(*self.place, *content), *examples]
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
         rows = results.of("fairpair_f", edit=edit.id)
@@ -48,8 +48,9 @@ class FairPairView(base.View, declared="fairpair"):
     def sentences(self, results: Results) -> list[str]:
         sentences = []
         for phi, rows in base.grouped(results.of("fairpair_f"), self.about).items():
-            each = (f"{_state(results, row)} {self._verdict(results, row)}" for row in rows)
-            sentences.append(self.say("of_phi", phi=phi, each="; ".join(map(str.lstrip, each))))
+            parts = (f"{_state(results, row)} {self._verdict(results, row)}" for row in rows)
+            verdicts = "; ".join(map(str.lstrip, parts))
+            sentences.append(self.say("of_phi", phi=phi, verdicts=verdicts))
         return sentences
 
     def _verdict(self, results: Results, row: Row) -> str:
@@ -57,22 +58,23 @@ class FairPairView(base.View, declared="fairpair"):
             return self.say("undefined", reason=row.detail.get("reason", "no continuations"))
         here = " on these prompts alone" if row.lo is not None and row.lo <= 1 else ""
         does = f"differ{here}" if _differs(row) else "do not differ detectably"
-        each = results.of("fairpair_f_of_paraphrase", edit=row.edit)
-        known = [o for o in each if o.value is not None and o.facets["phi"] == row.facets["phi"]]
-        above = sum(one.lo is not None and one.lo > 1 for one in known)
-        counts = {"tested": sum(map(_differs, known)), "n": len(known), "above": above}
-        end = self.say("by_template", **counts) if known else ""
+        rows = results.of("fairpair_f_of_paraphrase", edit=row.edit)
+        rows = [r for r in rows if r.value is not None and r.facets["phi"] == row.facets["phi"]]
+        above = sum(r.lo is not None and r.lo > 1 for r in rows)
+        counts = {"tested": sum(map(_differs, rows)), "n": len(rows), "above": above}
+        end = self.say("by_template", **counts) if rows else ""
         p, f = base.p_holm(row).text, Number.of(row, 2).in_text
         return self.say("tested", does=does, p=p, f=f) + end
 
     def _notes(self, results: Results) -> list[str]:
         """Prompts without F, empty continuations, and what each filter left out (Table 1)."""
-        notes, rows = [], results.of("fairpair_perturbed")
+        notes = []
         for row in results.of("fairpair_f"):
             if row.value is not None and (counts := row.detail.get("undefined")):
                 where = ", ".join(filter(None, (f"By {self.about(row)}", _state(results, row))))
-                about = {"where": where, "n": sum(counts.values()), "reason": row.detail["reason"]}
-                notes.append(self.say("undefined_in", **about))
+                n, reason = sum(counts.values()), row.detail["reason"]
+                notes.append(self.say("undefined_in", where=where, n=n, reason=reason))
+        rows = results.of("fairpair_perturbed")
         if empty := sum(row.detail.get("empty_continuations", 0) for row in rows):
             notes.append(f"{empty} continuations were empty.")
         for row in rows:
@@ -80,8 +82,8 @@ class FairPairView(base.View, declared="fairpair"):
             if counts := [f"{n} by filter {reason!r}" for reason, n in left_out if n]:
                 units = row.detail["shares"].items()
                 shares = [f"by {u} {Number(share, percent=True).text}" for u, share in units]
-                each = {"counts": base.and_list(counts), "shares": base.and_list(shares)}
-                notes.append(self.say("left_out", n=row.n, **each))
+                lists = {"counts": base.and_list(counts), "shares": base.and_list(shares)}
+                notes.append(self.say("left_out", n=row.n, **lists))
         return notes
 
     def _by_size(self, results: Results) -> list[blocks.Figure]:
@@ -101,13 +103,13 @@ class FairPairView(base.View, declared="fairpair"):
         """Figure 5: B and V by prompt."""
         panels = []
         for row in results.of("fairpair_f"):
-            series, prompts = [], row.detail.get("prompts", [])
-            for name, at in LETTERS.items():
-                known = [(p[0], float(p[at])) for p in prompts if p[at] is not None]
-                tips = tuple(f"{name}, {prompt}: {value:.3f}" for prompt, value in known)
-                y = tuple(value for _, value in known)
+            series = []
+            for name, i in LETTERS.items():
+                prompts = [p for p in row.detail.get("prompts", ()) if p[i] is not None]
+                y = tuple(float(prompt[i]) for prompt in prompts)
+                tips = tuple(f"{name}, {prompt[0]}: {prompt[i]:.3f}" for prompt in prompts)
                 series.append(Series(name, (), y, kind="spread", tips=tips))
-            if any(one.y for one in series):
+            if any(s.y for s in series):
                 title = f"{self.about(row)}, {results.label(row.edit)}"
                 panels.append(Panel(title, f"{self.about(row)} over pairs", "", tuple(series)))
         title, note = "B and V by prompt", "Every dot is a prompt; boxes: quartiles."
@@ -129,21 +131,16 @@ def _state(results: Results, row: Row) -> str:
 def _continuations(results: Results) -> list[Table]:
     """Continuations of x and of p(x), and the perturbed ones, of every measured edit."""
     edits = list(dict.fromkeys(row.edit for row in results.of("fairpair_f")))
-
-    def quotes(*texts: str) -> blocks.Quotes:
-        return blocks.Quotes(tuple((text, "") for text in texts))
-
     records: list[base.Record] = [
         {
             "edit": results.label(edit),
-            "prompt x, its continuation": quotes(s.prompt.source, g_x),
+            "prompt x, its continuation": blocks.Quotes(((s.prompt.source, ""), (g_x, ""))),
             "perturbed": p_x,
-            "prompt p(x), its continuation": quotes(s.prompt.target, g_px),
+            "prompt p(x), its continuation": blocks.Quotes(((s.prompt.target, ""), (g_px, ""))),
         }
         for edit, sampled in read_texts(results, edits).items()
         for s in sampled
         for g_x, p_x, g_px in [*zip(s.g_x, s.p_x, s.g_px, strict=True)][:PER_PROMPT]
-    ]
+    ][:_MOST_TEXTS]
     note = f"The first {PER_PROMPT} of every prompt; the run's store holds all."
-    shown = records[:_MOST_TEXTS]
-    return base.as_table("continuations", "Continuations", shown, note, searchable=True)
+    return base.as_table("continuations", "Continuations", records, note, searchable=True)

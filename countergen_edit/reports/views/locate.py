@@ -1,4 +1,4 @@
-"""The view of activation patching: heat maps, and the places that carry bias and no agreement."""
+"""The view of activation patching: heat maps, and places of bias without agreement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from countergen_edit.metrics.locate import AGREEMENT, BIAS, CORRELATION, DIFFERE
 from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Cell, Figure, Number, Section
+from countergen_edit.reports.blocks import Cell, Figure, Number
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.base import grouped
 
 MOST_PLACES = 10
 LEAST_NAMED = 0.01
@@ -33,9 +32,6 @@ class LocateView(base.View, declared="locate"):
         """None: there are too many cells for a list."""
         return ()
 
-    def sections(self, results: Results) -> list[Section]:
-        return base.as_section(*self.place, self.table(results), self.figure(results))
-
     def records(self, results: Results) -> list[base.Record]:
         """The places that carry more of the bias than of agreement; else those that carry most."""
         rows, apart = (
@@ -45,14 +41,14 @@ class LocateView(base.View, declared="locate"):
         kinds = [kind for kind in dict.fromkeys(kind for kind, _ in rows) if kind != BIAS]
         records: list[base.Record] = []
         biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST_NAMED]
-        for site, at in grouped(biased, lambda row: str(row.facets["activation"])).items():
-            shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in at}
-            for row in sorted(at, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
+        for site, cells in _by_site(biased).items():
+            shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in cells}
+            for row in sorted(cells, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
                 record: dict[str, Cell] = {"activation": self.says[site], "place": place(row)}
-                record |= {BIAS: _percent(row), "P": base.p_holm(row)}
+                record |= {BIAS: base.percent(row), "P": base.p_holm(row)}
                 for kind in kinds:
-                    record[kind] = _percent(rows.get((kind, place(row))))
-                    record[f"less {kind}"] = _percent(apart.get((kind, place(row))))
+                    record[kind] = base.percent(rows.get((kind, place(row))))
+                    record[f"less {kind}"] = base.percent(apart.get((kind, place(row))))
                 records.append(record)
         return records
 
@@ -60,46 +56,45 @@ class LocateView(base.View, declared="locate"):
         figures: list[Figure] = []
         for edit in results.compared:
             end, name = ("", "") if edit == UNEDITED else (f"_{edit}", f", {results.label(edit)}")
-            rows = results.of(MOVED, self.split, edit)
-            for site, at in grouped(rows, lambda row: str(row.facets["activation"])).items():
-                by_kind = grouped(at, lambda row: row.dataset)
-                panels = [_heat_map(kind, cells) for kind, cells in by_kind.items()]
+            for site, cells in _by_site(results.of(MOVED, self.split, edit)).items():
+                by_kind = base.grouped(cells, lambda row: row.dataset)
+                panels = [_heat_map(kind, of_kind) for kind, of_kind in by_kind.items()]
                 if len(panels[0].series) <= MOST_UNITS:
                     title = f"Share that moves with {self.says[site]}{name}"
                     figures += base.as_figure(f"where_{site}{end}", title, panels, self.note)
         return figures
 
     def sentences(self, results: Results) -> list[str]:
-        said = []
+        sentences = []
         for metric in (MOVED, DIFFERENCE):
-            rows = results.of(metric, self.split, UNEDITED)
-            heads = [row for row in rows if row.facets["activation"] == "head"]
-            for kind, of_kind in grouped(heads, lambda row: row.dataset).items():
-                if most := [f"{place(r)} ({_percent(r).in_text})" for r in _most(of_kind)]:
-                    said.append(self.say(metric, kind=kind, places=base.and_list(most)))
-        if found := results.of(CORRELATION, self.split, UNEDITED):
-            values = base.and_list(
-                f"{Number.of(r, 2).text} ({r.facets['activation']}, {r.dataset})" for r in found
-            )
-            said.append(f"Correlation of estimates with patching, for the largest: {values}.")
-        return said
+            heads = _by_site(results.unedited(metric, self.split)).get("head", ())
+            for kind, of_kind in base.grouped(heads, lambda row: row.dataset).items():
+                if places := [f"{place(r)} ({base.percent(r).in_text})" for r in _largest(of_kind)]:
+                    sentences.append(self.say(metric, kind=kind, places=base.and_list(places)))
+        values = [
+            f"{Number.of(row, 2).text} ({row.facets['activation']}, {row.dataset})"
+            for row in results.unedited(CORRELATION, self.split)
+        ]
+        if values:
+            sentences.append(self.say("correlation", values=base.and_list(values)))
+        return sentences
 
 
-def _most(rows: Sequence[Row]) -> list[Row]:
+def _by_site(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    return base.grouped(rows, lambda row: str(row.facets["activation"]))
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
     """The three largest of those significantly above 0."""
     large = [row for row in rows if (row.lo or 0) > 0 and (row.value or 0) >= LEAST_NAMED]
-    sure = [row for row in large if row.detail.get("p_adjusted", 0) <= SIGNIFICANT]
-    return sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
-
-
-def _percent(row: Row | None) -> Number:
-    return Number.of(row, percent=True)
+    significant = [row for row in large if row.detail.get("p_adjusted", 0) <= SIGNIFICANT]
+    return sorted(significant, key=lambda row: -(row.value or 0.0))[:3]
 
 
 def _heat_map(kind: str, rows: Sequence[Row]) -> Panel:
     """Layers across, positions (with the word of an example) or heads downwards."""
     series = []
-    by_line = grouped(rows, lambda row: row.facets.get("unit", row.facets.get("position")))
+    by_line = base.grouped(rows, lambda row: row.facets.get("unit", row.facets.get("position")))
     for key, cells in by_line.items():
         word = str(cells[0].detail.get("example", "")).strip()
         name = f"head {key:.0f}" if isinstance(key, float) else f"{key}: {word}".removesuffix(": ")

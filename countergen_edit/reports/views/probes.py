@@ -1,4 +1,4 @@
-"""Views of what probes find after an edit, and of how far gates opened.
+"""Views of probes after an edit, and of how far gates opened.
 
 A probe finds the group significantly where the interval of its held-out accuracy, over names, lies
 above chance, the share of the largest group.
@@ -12,14 +12,14 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.fits import CLOSED, OPEN
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Number
-from countergen_edit.reports.views.base import Record, View, and_list, place_in_text
+from countergen_edit.reports.blocks import Cell, Figure, Number
+from countergen_edit.reports.views.base import Record, View, and_list, percent, place_in_text
 from countergen_edit.reports.views.by_layer import SHARE, layer_figures
 
 _ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
 BEFORE, CHANCE = "_before", "probe_majority_rate"
 _CASES = ("linear", "non-linear", "neither", "never")
-"""Of what probes find, each with its sentence."""
+"""The probes that find the group, each case with its sentence."""
 Figures = Mapping[str, Row]
 
 
@@ -31,7 +31,7 @@ class GuardednessView(View, declared="guardedness"):
         case = _case(figures) if figures else "neither"
         if case not in _ACCURACY:
             return []
-        accuracy, chance = (Number.of(figures[m], percent=True) for m in (_ACCURACY[case], CHANCE))
+        accuracy, chance = percent(figures[_ACCURACY[case]]), percent(figures[CHANCE])
         return [f"a {case} probe finds the group ({accuracy.in_text}, chance {chance.text})"]
 
     def sentences(self, results: Results) -> list[str]:
@@ -40,8 +40,8 @@ class GuardednessView(View, declared="guardedness"):
         probed = [(edit, figures) for edit in edits if (figures := _figures(results, edit))]
         sentences = []
         for case in _CASES:
-            if each := [_finds(edit, f) for edit, f in probed if _case(f) == case]:
-                sentences.append(f"On held-out names, {'; '.join(each)}. {self.says[case]}")
+            if parts := [_finds(edit, f) for edit, f in probed if _case(f) == case]:
+                sentences.append(f"On held-out names, {'; '.join(parts)}. {self.says[case]}")
         linear = _ACCURACY["linear"]
         after = [e for e in edits if any(part.after for part in e.parts)]
         by_kind = {
@@ -50,11 +50,11 @@ class GuardednessView(View, declared="guardedness"):
             "after": after,
         }
         names = {kind: ", ".join(e.name_in_text for e in of) for kind, of in by_kind.items()}
-        said = {kind: self.say(kind, edits=text) for kind, text in names.items() if text}
+        remarks = {kind: self.say(kind, edits=text) for kind, text in names.items() if text}
         if sentences:
-            seen = said.pop("seen", "")
+            seen = remarks.pop("seen", "")
             sentences[-1] = f"{sentences[-1]} {self.says['place']} {seen}".rstrip()
-        return [*sentences, *said.values()]
+        return [*sentences, *remarks.values()]
 
     def caveats(self, results: Results) -> list[str]:
         edits: dict[str, list[str]] = {}
@@ -65,68 +65,67 @@ class GuardednessView(View, declared="guardedness"):
         return [f"Of {', '.join(labels)}: {remark}." for remark, labels in edits.items()]
 
     def records(self, results: Results) -> list[Record]:
-        """Probe accuracy under each edit that was fitted as one, and what is proved of it."""
-        records, proofs = super().records(results), dict[str, str]()
+        """Probe accuracy under each edit that was fitted as one, and its guarantee."""
+        records = super().records(results)
+        proofs: dict[str, Cell] = {}
         for row in results.of(_ACCURACY["linear"], self.split):
-            if (proved := row.detail.get("guaranteed")) is not None:
-                proof = "yes" if proved else f"no: {row.detail.get('reason') or ''}"
-                proofs[results.label(row.edit)] = proof
-        known = {column: proofs[column] for column in (*records, {})[0] if column in proofs}
-        return [*records, {"figure": self.says["proof"], **known}] if known else records
+            column, proved = results.label(row.edit), row.detail.get("guaranteed")
+            if proved is not None and records and column in records[0]:
+                proofs[column] = "yes" if proved else f"no: {row.detail.get('reason') or ''}"
+        return [*records, {"figure": self.says["proof"], **proofs}] if proofs else records
 
     def figure(self, results: Results) -> list[Figure]:
-        heading, axis = "probe under an edit at each layer", "held-out accuracy"
-        return [
-            figure
-            for kind, metric in _ACCURACY.items()
-            for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
-        ]
+        figures: list[Figure] = []
+        for kind, metric in _ACCURACY.items():
+            axis = "held-out accuracy"
+            figures += layer_figures(results, metric, metric, f"{kind} probe", axis, SHARE)
+        return figures
 
 
 def _figures(results: Results, edit: EditRecord) -> Figures:
     """Empty where the edit has no certificate, or one that could not measure the probes."""
     metrics = [CHANCE, *(m + when for m in _ACCURACY.values() for when in ("", BEFORE))]
     for row in results.of(_ACCURACY["linear"], "validation", edit.id):
-        found = {metric: results.under(row, edit.id, metric) for metric in metrics}
-        known = {m: r for m, r in found.items() if r is not None and r.value is not None}
-        if len(known) == len(metrics):
-            return known
+        measured = {metric: results.under(row, edit.id, metric) for metric in metrics}
+        figures = {m: r for m, r in measured.items() if r is not None and r.value is not None}
+        if len(figures) == len(metrics):
+            return figures
     return {}
 
 
-def _finding(figures: Figures, when: str = "") -> list[str]:
+def _significant(figures: Figures, when: str = "") -> list[str]:
+    """The kinds of the probes that find the group significantly."""
     chance = figures[CHANCE].value or 0.0
     ends = {kind: figures[metric + when].lo for kind, metric in _ACCURACY.items()}
     return [kind for kind, lo in ends.items() if lo is not None and lo > chance]
 
 
 def _case(figures: Figures) -> str:
-    if not _finding(figures, BEFORE):
+    if not _significant(figures, BEFORE):
         return "never"
-    return next(iter(_finding(figures)), "neither")
+    return next(iter(_significant(figures)), "neither")
 
 
 def _finds(edit: EditRecord, figures: Figures) -> str:
-    """What each probe finds, with its interval and chance."""
+    """Whether each probe finds the group, with its interval and chance."""
     when = BEFORE if _case(figures) == "never" else ""
-    finding, chance = _finding(figures, when), Number.of(figures[CHANCE], percent=True).text
+    significant, chance = _significant(figures, when), percent(figures[CHANCE]).text
     parts = []
     for kind, metric in _ACCURACY.items():
         row = figures[metric + when]
-        accuracy = Number.of(row, percent=True)
+        accuracy = percent(row)
         if row.lo is not None and Number(row.lo, percent=True).text == chance:
-            accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
-        before = Number.of(figures[metric + BEFORE], percent=True).text
+            accuracy = percent(row, 4)  # on which side of chance it ends
         text = f"{accuracy.in_text}, chance {chance}"
-        text += "" if when else f", before the edit {before}"
-        does = "finds" if kind in finding else "does not find"
+        text += "" if when else f", before the edit {percent(figures[metric + BEFORE]).text}"
+        does = "finds" if kind in significant else "does not find"
         parts.append(f"a {kind} probe {does} the group significantly ({text})")
-    between = ", but " if len(finding) == 1 else ", and "
+    between = ", but " if len(significant) == 1 else ", and "
     return f"{'before' if when else 'after'} {place_in_text(edit)} {between.join(parts)}"
 
 
 _MOST = 0.1
-"""Share of prompts above which a gate that is open, or closed, at the wrong ones is told of."""
+"""Share of prompts above which a gate that is wrongly open or closed is mentioned."""
 
 
 class GatesView(View, declared="gates"):
@@ -149,16 +148,16 @@ class GatesView(View, declared="gates"):
                 "agreement": shares.get("agreement", 0.0) > _MOST,
                 "erase": shares.get("erase", 1.0) < 1 - _MOST,
             }
-            told = [self.says[kind] for kind, is_wrong in wrong.items() if is_wrong]
-            sentences.append(" ".join([f"{text}: {CLOSED}", *told]))
+            remarks = [self.says[kind] for kind, is_wrong in wrong.items() if is_wrong]
+            sentences.append(" ".join([f"{text}: {CLOSED}", *remarks]))
         return sentences
 
     def _where(self, row: Row) -> str:
         share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
         edge = min(share, 1 - share)
         number = Number(share, lo, hi, 3 + (edge < 0.01) + (edge < 0.001), percent=True)
-        of = {0: "none of the", 1: "all"}.get(share, f"{number.in_text} of the")
-        return self.say(f"{row.facets['texts']}_at", share=f"{of} {row.detail['tokens']}")
+        part = {0: "none of the", 1: "all"}.get(share, f"{number.in_text} of the")
+        return self.say(f"{row.facets['texts']}_at", share=f"{part} {row.detail['tokens']}")
 
 
 def _gated(results: Results) -> list[tuple[EditRecord, Sequence[Row]]]:

@@ -1,9 +1,9 @@
-"""The view of `R` (CounterGen, Figures 1 to 3 and Table 1): sets with and without bias, changes."""
+"""The view of `R`: sets with and without bias, changes (CounterGen, Figures 1 to 3, Table 1)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -32,7 +32,7 @@ from countergen_edit.reports.views.by_layer import layer_figures
 
 EFFECT, REMOVED = "group_effect", "group_effect_removed"
 _NATS = "group effect, nats"
-_MOST_SETS, _MOST_TEXTS = 3, 1200
+_MOST_TEXTS = 1200
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
 
@@ -41,13 +41,13 @@ class RView(base.View, declared="r"):
     """Group effects and R of every set."""
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        """Where there are several pairs of groups, the largest gap takes the place of all."""
+        """With several pairs of groups, the largest gap takes the place of all."""
         if not any(row.metric == LARGEST for row in results.rows):
             return self.shows
-        rest = (replace(how, where="page", drawn=False, glance="") for how in self.shows)
+        on_page = (replace(how, where="page", drawn=False, glance="") for how in self.shows)
         look: dict[str, Any] = {"title": "largest gap", "unit": "largest gap, nats"}
         look |= {"glance": "Largest gap between groups", "name": LARGEST}
-        return (replace(self.shows[0], **look), *rest)
+        return (replace(self.shows[0], **look), *on_page)
 
     def label(self, row: Row) -> str:
         status = class_of(row.detail)
@@ -56,25 +56,25 @@ class RView(base.View, declared="r"):
         return set_label(row) + (f" ({status})" if status == "cannot be tested" else "")
 
     def side_by_side(self, results: Results) -> list[Quantity]:
-        every = self.quantities(results)
-        return [quantity for quantity in every if quantity.of == every[0].of]
+        quantities = self.quantities(results)
+        return [quantity for quantity in quantities if quantity.of == quantities[0].of]
 
     def sections(self, results: Results) -> list[Section]:
-        under, fitted = "under an edit at each layer", _OnFit(self.metric, "fit_data")
-        layers = layer_figures(results, EFFECT, "layers", f"Bias {under}", _NATS)
-        r = layer_figures(results, "r", "layers_r", f"Mean R {under}", "mean R")
+        layers = layer_figures(results, EFFECT, "layers", "Bias", _NATS)
+        r = layer_figures(results, "r", "layers_r", "Mean R", "mean R")
         # As CounterGen draws it, where its fitting data are measured.
-        layers = [*r, *layers] if results.of("r", fitted.split) else [*layers, *r]
-        own, of_fit = ((v.figure(results), v.table(results)) for v in (self, fitted))
+        layers = [*r, *layers] if results.of("r", _OnFit.split) else [*layers, *r]
+        views = self, _OnFit(self.metric, "fit_data")
+        sets = [block for v in views for block in (*v.figure(results), *v.table(results))]
         pilot = sum(row.detail["pilot"] for row in results.unedited(HALF_WIDTH))
         design = self.further(results, "design", pilot=f"{pilot:,}")
         return [
-            *base.as_section(*self.place, *own, *of_fit, design),
+            *base.as_section(*self.place, sets, design),
             *base.as_section("layers", "Layers and erasers", layers),
             *base.as_section("examples", "Examples", self._texts(results)),
         ]
 
-    def beside(self, results: Results, quantity: Quantity) -> Record:
+    def first_cells(self, results: Results, quantity: Quantity) -> Record:
         row = quantity.rows.get(UNEDITED)
         if row is None:
             return {}
@@ -97,7 +97,7 @@ class RView(base.View, declared="r"):
         if row is None or before is None or row.metric != REMOVED:
             return super().cell(results, quantity, edit)
         status = change_of(results, before, edit) or class_of(before.detail)
-        return f"{status}, {Number.of(row, percent=True).in_text}"
+        return f"{status}, {base.percent(row).in_text}"
 
     def noted(self, results: Results) -> str:
         rows = results.unedited("mean_abs_r", self.split)
@@ -121,9 +121,8 @@ class RView(base.View, declared="r"):
         for edit, line in lines:
             for i, output in enumerate(line["outputs"]):
                 key = line["dataset"], line["template"], output, *line["groups"]
-                sides = zip(groups, (texts[0] for texts in line["texts"]), strict=True)
-                about = {"set": dataset_label(line["dataset"])}
-                cells = by_text.setdefault(key, {**about, **dict(sides)})
+                texts = dict(zip(groups, (t[0] for t in line["texts"]), strict=True))
+                cells = by_text.setdefault(key, {"set": dataset_label(line["dataset"]), **texts})
                 cells["output"] = output.strip()
                 z = line["z"][i] if edit == UNEDITED and line["z"] is not None else None
                 cells.setdefault("z", Number(z, digits=1, signed=True))
@@ -132,46 +131,40 @@ class RView(base.View, declared="r"):
         if len(by_text) > _MOST_TEXTS:
             note += f" The first of {len(by_text)}; the run's store has all."
         records = [*by_text.values()][:_MOST_TEXTS]
-        title = "Prompts and outputs"
-        return base.as_table("scored_texts", title, records, note, searchable=True)
+        return base.as_table("scored_texts", "Prompts and outputs", records, note, searchable=True)
 
     def sentences(self, results: Results) -> list[str]:
         rows = results.unedited(EFFECT)
         if not rows:
             return []
-        texts, found, count = [], by_class(rows), _count(rows)
+        classes = by_class(rows)
         groups = "two groups" if GROUPS in rows[0].facets else base.groups_of(rows[0])
-        if biased := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
-            about = {"count": count, "groups": groups, "level": SIGNIFICANT}
-            texts.append(self.say("biased", n=len(biased), sets=_listed(biased, _nats), **about))
-            if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
-                texts.append(self.say("unlike", sets=_listed(unlike, set_label)))
-        if rest := found["not significant"]:
-            least = Number(min(row.detail["p_adjusted"] for row in rest), digits=2, bounded=True)
-            key, sets = "not_significant" if biased else "no_bias", _listed(rest, set_label)
-            texts.append(self.say(key, sets=sets, p=least.text, count=count, groups=groups))
-            if seen := results.unedited(DETECTABLE_EFFECT):
-                texts.append(self.say("detectable", sets=_listed(seen, _nats)))
-        if untestable := found["cannot be tested"]:
+        about = {"count": _count(rows), "groups": groups, "level": SIGNIFICANT}
+        biased = sorted(classes["biased"], key=lambda row: -(row.value or 0.0))
+        texts = self.say_of("biased", biased, _nats, **about)
+        unlike = [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]
+        texts += self.say_of("unlike", unlike, set_label)
+        if negative := classes["not significant"]:
+            key = "not_significant" if biased else "no_bias"
+            texts += self.say_of(key, negative, set_label, p=base.least_p(negative), **about)
+            texts += self.say_of("detectable", results.unedited(DETECTABLE_EFFECT), _nats)
+        if untestable := classes["cannot be tested"]:
             tested = [row for row in rows if is_tested(row)]
-            where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
+            sets = first_few(map(set_label, untestable))
+            about |= {"where": f" on {sets}" if len(untestable) < len(tested) else ""}
+            about |= {"needed": max(row.detail["names_to_test"] for row in untestable)}
+            about |= {"people": min(row.detail["people"] for row in untestable)}
             least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)
-            needed = max(row.detail["names_to_test"] for row in untestable)
-            about = {"people": min(row.detail["people"] for row in untestable), "p": least.text}
-            tests = _count(tested)
-            texts.append(self.say("untestable", where=where, needed=needed, tests=tests, **about))
-        if untested := found["not tested"]:
-            whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
-            texts.append(self.say("untested", sets=_listed(untested, _with_names), whose=whose))
-        if gaps := results.unedited(LARGEST):
-            pairs = gaps[0].detail["pairs"]
-            texts.append(self.say("largest_gap", pairs=pairs, sets=_listed(gaps, _gap)))
+            texts.append(self.say("untestable", p=least.text, tests=_count(tested), **about))
+        untested = classes["not tested"]
+        whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
+        texts += self.say_of("untested", untested, _with_names, whose=whose)
+        texts += self.say_of("largest_gap", results.unedited(LARGEST), _gap)
         if tested := [row for row in results.unedited(OMNIBUS) if is_tested(row)]:
-            shown = [row for row in tested if is_significant(row)]
-            about = {"groups": tested[0].facets[GROUPS], "level": SIGNIFICANT, "all": len(tested)}
-            least = Number(min(r.detail["p_adjusted"] for r in tested), digits=2, bounded=True)
-            sets = _listed(shown or tested, _nats)
-            texts.append(self.say("omnibus", n=len(shown), sets=sets, p=least.text, **about))
+            different = [row for row in tested if is_significant(row)]
+            counts = {"groups": tested[0].facets[GROUPS], "n": len(different), "all": len(tested)}
+            sets = first_few(map(_nats, different or tested))
+            texts.append(self.say("omnibus", sets=sets, p=base.least_p(tested), **about | counts))
         return texts
 
     def headline(self, results: Results) -> list[str]:
@@ -180,43 +173,40 @@ class RView(base.View, declared="r"):
         return sentences if results.is_unedited else [*filter(None, [" ".join(sentences)])]
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        found, effects = classified(results, edit.id), results.unedited(EFFECT)
-        measured = [row for row in effects if results.under(row, edit.id)]
-        if not found:
+        changes = classified(results, edit.id)
+        measured = [row for row in results.unedited(EFFECT) if results.under(row, edit.id)]
+        if not changes:
             if not by_class(measured)["not significant"]:
                 return ""
             return f"No significant bias to remove; {edit.name_in_text} increased none."
         parts = []
         for change in get_args(Change):
-            if rows := [row for row, class_ in found if class_ == change]:
-                each = [_changed(results, edit.id, change, row) for row in rows]
-                sets = first_few(each, _MOST_SETS, ", {} more")
-                parts.append(f"{change} on {len(rows)} ({sets})")
-        classed = {row.key[1:-2] for row, _ in found}
+            if sets := [_changed(results, edit.id, *pair) for pair in changes if pair[1] == change]:
+                parts.append(f"{change} on {len(sets)} ({first_few(sets)})")
+        classed = {row.key[1:-2] for row, _ in changes}
         for status, rows in by_class([r for r in measured if r.key[1:-2] not in classed]).items():
-            if rows:
-                sets = _listed(rows, set_label)
-                parts.append(f"{status} before the edit on {len(rows)} ({sets})")
+            if sets := [*map(set_label, rows)]:
+                parts.append(f"{status} before the edit on {len(sets)} ({first_few(sets)})")
         text = f"Bias under {edit.name_in_text}, {_count(measured)}: {', '.join(parts)}"
         control = None if edit.baseline else results.baseline_of(edit)
         if control is None:
             return f"{text}."
-        removed = classified(results, control.id)
-        counts = Counter(change for _, change in removed)
-        each = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
-        most = max((row.value or 0.0 for row, _ in removed), default=0.0)
+        by_chance = classified(results, control.id)
+        counts = Counter(change for _, change in by_chance)
+        parts = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
+        most = max((row.value or 0.0 for row, _ in by_chance), default=0.0)
         at_most = f" (at most {Number(most, percent=True).text})" if most > 0 else ""
-        return f"{text}; random directions: {', '.join(each)}{at_most}."
+        return f"{text}; random directions: {', '.join(parts)}{at_most}."
 
     def baselines(self, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """The first set's group effect under each baseline, with the edits of whose costs it is."""
+        """The first set's group effect under each baseline, and the edits whose costs to add."""
         for before in results.unedited(EFFECT)[:1]:
             pairs = [(e, results.under(before, e.id)) for e in results.baselines]
-            if known := [(edit, row) for edit, row in pairs if row is not None]:
-                each = ", ".join(f"{e.label} {Number.of(row, 2).in_text}" for e, row in known)
+            if pairs := [(edit, row) for edit, row in pairs if row is not None]:
+                effects = ", ".join(f"{e.label} {Number.of(row, 2).in_text}" for e, row in pairs)
                 about = {"set": set_label(before), "before": Number.of(before, 2).in_text}
-                text = self.say("baselines", each=each, **about)
-                return [(text, tuple(e for e, _ in known if e.baseline_kind == PROMPTING))]
+                text = self.say("baselines", effects=effects, **about)
+                return [(text, tuple(e for e, _ in pairs if e.baseline_kind == PROMPTING))]
         return []
 
     def caveats(self, results: Results) -> list[str]:
@@ -229,20 +219,20 @@ class RView(base.View, declared="r"):
         basis = {"names": names, "held_out": held_out, "definition": definition(rows)}
         texts = [self.say("intervals", **basis)]
         if rare := [row for row in rows if too_few_templates(row)]:
-            sets = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
+            sets = first_few(f"{set_label(row)} {row.detail['paraphrases']}" for row in rare)
             texts.append(self.say("few_templates", sets=sets, needed=FEWEST_TEMPLATES))
-        if wide := [r for r in results.unedited(HALF_WIDTH) if r.value > r.detail["target"]]:
-            texts.append(self.say("wide", sets=_listed(wide, _lacking)))
+        wide = [r for r in results.unedited(HALF_WIDTH) if r.value > r.detail["target"]]
+        texts += self.say_of("wide", wide, _lacking)
         few = by_class(rows)["not significant"]
         if few := [r for r in few if (r.detail["people_needed"] or 0) > r.detail["people"]]:
-            sets = _listed(few, lambda row: f"{set_label(row)} {row.detail['people_needed']}")
+            sets = first_few(f"{set_label(row)} {row.detail['people_needed']}" for row in few)
             people = min(row.detail["people"] for row in few)
             texts.append(self.say("few_names", people=people, sets=sets))
         return texts
 
 
 class _OnFit(RView):
-    """The same of the sets that erasers are fitted on."""
+    """The view of the sets that erasers are fitted on."""
 
     split = "fit"
     heading = "Fitting data, set by set"
@@ -250,14 +240,16 @@ class _OnFit(RView):
 
 def definition(rows: Sequence[Row]) -> str:
     """The definition of the group effect of these rows."""
-    untested, say = [row for row in rows if not is_tested(row)], RView.says
+    effect = RView.says["effect"]
+    untested = [row for row in rows if not is_tested(row)]
     if len(untested) == len(rows):
-        return f"{say['effect']}, with the differences within a group included."
-    some = f"; on {_listed(untested, set_label)} with these included" if untested else ""
-    return f"{say['effect']}, beyond the differences within a group{some}."
+        return f"{effect}, with the differences within a group included."
+    sets = first_few(map(set_label, untested))
+    exceptions = f"; on {sets} with these included" if untested else ""
+    return f"{effect}, beyond the differences within a group{exceptions}."
 
 
-def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
+def _changed(results: Results, edit: str, row: Row, change: Change) -> str:
     """A set with its change: a share, or nats where there was no significant bias."""
     before, name = results.under(row, UNEDITED, EFFECT), set_label(row)
     if change == "no significant change":
@@ -268,7 +260,7 @@ def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
     if change == "increased":
         value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
         return f"{name} {Number(value, lo, hi, percent=True, signed=True).in_text}"
-    return f"{name} {Number.of(row, percent=True).in_text}"
+    return f"{name} {base.percent(row).in_text}"
 
 
 def _lacking(row: Row) -> str:
@@ -295,10 +287,6 @@ def _gap(row: Row) -> str:
 
 def _nats(row: Row) -> str:
     return f"{set_label(row)} {Number.of(row, 2).in_text} nats"
-
-
-def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
-    return first_few(map(label, rows), _MOST_SETS, ", {} more")
 
 
 def _count(rows: Sequence[Row]) -> str:

@@ -31,7 +31,7 @@ SHORT, LONG = 30, 60
 
 
 def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
-    """Write the page of some sections as `render_page` makes it; `UserError` if it cannot be."""
+    """Write the page of `render_page`; `UserError` if it cannot be written."""
     text = render_page(parts, **head)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
@@ -39,7 +39,7 @@ def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
 
 
 def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
-    """The page of some sections, a tab each; its head repeats its first sentence for the index.
+    """The page of sections, a tab each; its head repeats its first sentence for the index.
 
     `kind` stands above the title, `about` are the facts below it.
     """
