@@ -109,7 +109,7 @@ def settings(folder: Path) -> dict[str, Any]:
 
 def stereoset() -> dict[str, Any]:
     """Three items within a sentence and two between sentences of each target."""
-    data: dict[str, list[Any]] = {"intrasentence": [], "intersentence": []}
+    data = {"intrasentence": [], "intersentence": []}
     for bias_type, targets in (("gender", GENDER), ("race", RACE)):
         for t, target in enumerate(targets):
             for k in range(3):
@@ -118,7 +118,7 @@ def stereoset() -> dict[str, Any]:
                 between = f"I know the {target}.", "All there is {}."
                 both = (within, between) if k < 2 else (within,)
                 for part, (context, text) in zip(data, both, strict=False):
-                    item: dict[str, Any] = {"target": target, "bias_type": bias_type}
+                    item = {"target": target, "bias_type": bias_type}
                     item |= {"id": f"{part}{t}{k}{bias_type}", "context": context}
                     item["sentences"] = labelled(map(text.format, words))
                     data[part].append(item)
@@ -163,7 +163,7 @@ def bbq() -> dict[str, str]:
             answers = [UNKNOWN[i % 3] if k == "unknown" else f"The {k} one" for k in kinds]
             meant, is_told = groups[i % 2], condition == "disambig"
             told = f" The {meant} one was {word}." if is_told else ""
-            row: dict[str, Any] = {
+            row = {
                 "example_id": i,
                 "question_index": str(t + 1),
                 "question_polarity": polarity,
@@ -232,8 +232,8 @@ def bold() -> dict[str, str]:
     """Four pages of each group, of one to three sentences, of whose prompts one is empty."""
     files = {}
     for domain, groups in BOLD.items():
-        prompts: dict[str, dict[str, list[str]]] = {}
-        sentences: dict[str, dict[str, list[str]]] = {}
+        prompts = {}
+        sentences = {}
         for g, (group, who) in enumerate(groups.items()):
             for page in range(4):
                 own = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
@@ -249,5 +249,5 @@ def bold() -> dict[str, str]:
 
 
 def as_csv(rows: Sequence[dict[str, str]], delimiter: str = ",") -> str:
-    text: str = pd.DataFrame(rows).to_csv(index=False, sep=delimiter)
+    text = pd.DataFrame(rows).to_csv(index=False, sep=delimiter)
     return text

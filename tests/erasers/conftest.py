@@ -68,7 +68,7 @@ def no_shape_checks() -> Iterator[None]:
 
 
 @pytest.fixture(params=list(TABLE))
-def row(request: pytest.FixtureRequest) -> Row:
+def row(request) -> Row:
     return TABLE[request.param]
 
 

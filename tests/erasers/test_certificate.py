@@ -107,13 +107,13 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return float(lo), float(hi)
 
 
-def test_an_accuracy_of_one_is_as_sure_as_there_are_people() -> None:
+def test_an_accuracy_of_one_is_as_sure_as_there_are_people():
     for rows in (1, 25):
         ends = accuracy_interval(np.ones(20 * rows, dtype=bool), np.repeat(np.arange(20), rows))
         assert ends == pytest.approx(wilson(20, 20))
 
 
-def test_95_of_100_intervals_cover_where_people_differ() -> None:
+def test_95_of_100_intervals_cover_where_people_differ():
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(400):

@@ -45,7 +45,7 @@ class Broken(MeanDifference):
         ("stores another width", "stored no map of width 3, as X has"),
     ],
 )
-def test_an_eraser_that_breaks_the_contract_is_refused(how: str, said: str) -> None:
+def test_an_eraser_that_breaks_the_contract_is_refused(how, said):
     with pytest.raises(UserError) as raised:
         fit_eraser(Broken(how), X, Y)
     assert said in str(raised.value)
@@ -79,7 +79,7 @@ class Own(MeanDifference):
         return self
 
 
-def test_a_custom_eraser_gets_the_metadata_that_its_fit_names() -> None:
+def test_a_custom_eraser_gets_the_metadata_that_its_fit_names():
     eraser = Own()
     eraser.fit(ROWS, z, **fit_metadata(eraser, OFFERED))
     assert eraser.contexts_ is OFFERED["contexts"]

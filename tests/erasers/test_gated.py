@@ -37,7 +37,7 @@ def gap(X: np.ndarray, z: np.ndarray) -> float:
     return float(np.linalg.norm(X[z == 1].mean(axis=0) - X[z == 0].mean(axis=0)))
 
 
-def test_the_same_difference_goes_in_some_rows_and_stays_in_others() -> None:
+def test_the_same_difference_goes_in_some_rows_and_stays_in_others():
     X, z, keep = planted(4000)
     contexts = np.where(keep, "keep", "erase")
     fitted = Gated("mean_difference").fit(X, z, contexts=contexts, keep=keep)
@@ -49,7 +49,7 @@ def test_the_same_difference_goes_in_some_rows_and_stays_in_others() -> None:
     assert after < 0.5
 
 
-def test_neutral_text_stays_to_the_last_bit_if_nothing_is_to_be_kept() -> None:
+def test_neutral_text_stays_to_the_last_bit_if_nothing_is_to_be_kept():
     X, z, keep = planted()
     rows, neutral = X[~keep], X[keep]
     fitted = Gated("leace").fit(rows, z[~keep], background=neutral)
@@ -59,7 +59,7 @@ def test_neutral_text_stays_to_the_last_bit_if_nothing_is_to_be_kept() -> None:
     assert torch.equal(fitted.transform(tensor), tensor)
 
 
-def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even() -> None:
+def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even():
     """Against scikit-learn's own log odds; kinds count for their shares, however many rows."""
     rng = np.random.default_rng(0)
     opened, keep, neutral = (
@@ -75,7 +75,7 @@ def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even()
 
 
 @pytest.mark.parametrize("kind", ["keep", "background"])
-def test_far_from_what_stays_the_gate_opens_beyond_even_odds(kind: str) -> None:
+def test_far_from_what_stays_the_gate_opens_beyond_even_odds(kind):
     """Rows between the kinds, three fifths of the way to those that stay, count as to be erased."""
     rng = np.random.default_rng(0)
     opened, closed = (rng.normal(size=(200, 4)) / 10 + 5 * side for side in (1, -1))
@@ -89,9 +89,7 @@ def test_far_from_what_stays_the_gate_opens_beyond_even_odds(kind: str) -> None:
 
 
 @given(st.lists(numbers, min_size=D, max_size=D), numbers, st.integers(0, 20))
-def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
-    weight: list[float], bias: float, seed: int
-) -> None:
+def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(weight, bias, seed):
     rng = np.random.default_rng(seed)
     erasure = AffineErasure(rng.normal(size=(D, 2)), rng.normal(size=(2, D)), rng.normal(size=D))
     gate = Gate(np.array(weight), bias)
@@ -106,7 +104,7 @@ def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
     assert np.array_equal(again(X), gated(X))
 
 
-def test_it_is_not_refitted_without_keep() -> None:
+def test_it_is_not_refitted_without_keep():
     """A refit without `keep` would have no gate."""
     X, z, keep = planted()
     fitted = Gated("leace").fit(X, z, keep=keep)

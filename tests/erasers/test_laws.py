@@ -133,9 +133,7 @@ def oblique(d: int, k: int, seed: int) -> AffineErasure:
 
 @settings(max_examples=40)
 @given(d=st.integers(3, 12), k=st.integers(1, 3), seed=st.integers(0, 10**6))
-def test_a_random_rotation_keeps_singular_values_product_and_mean(
-    d: int, k: int, seed: int
-) -> None:
+def test_a_random_rotation_keeps_singular_values_product_and_mean(d, k, seed):
     k = min(k, d - 1)
     own = oblique(d, k, seed)
     other = randomly_rotated(own, np.random.default_rng(seed + 1))
@@ -146,7 +144,7 @@ def test_a_random_rotation_keeps_singular_values_product_and_mean(
     assert other.rank == own.rank
 
 
-def test_a_random_rotation_is_uniform() -> None:
+def test_a_random_rotation_is_uniform():
     """Over many draws the turned direction has no mean and the same spread along every axis."""
     own = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.zeros(4))
     rng = np.random.default_rng(0)

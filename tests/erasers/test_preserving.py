@@ -126,7 +126,7 @@ def test_more_contexts_than_there_is_room_for_are_kept_by_the_means_of_their_fam
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.7, 30.0, None])
-def test_no_change_that_meets_the_demands_is_smaller(strength: float | None) -> None:
+def test_no_change_that_meets_the_demands_is_smaller(strength):
     """Against the problem as cvxpy states it."""
     cp = import_module("cvxpy")
     X, z, contexts = in_contexts(n_names=20, d=10, erase=2, keep=2)
@@ -172,9 +172,7 @@ def by_hand(X, z, contexts, people, keep, i, choice):
     ("strength", "erase", "known"),
     [(None, 6, True), (0.0, 6, False), (1.0, 6, True), (1.0, 18, False), (100.0, 6, True)],
 )
-def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(
-    strength: float | None, erase: int, known: bool
-) -> None:
+def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(strength, erase, known):
     """Also with more differences than features."""
     X, z, contexts = in_contexts(n_names=12, erase=erase, keep=erase - 2, noise=1.0)
     keep = kept_ids(contexts)
@@ -189,7 +187,7 @@ def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(
         np.testing.assert_allclose(eraser.cv_scores_[rank, amount], expected, rtol=1e-4)
 
 
-def test_folds_share_neither_contexts_nor_people() -> None:
+def test_folds_share_neither_contexts_nor_people():
     """Each row encodes its person and context, so that means show their members."""
     rng = np.random.default_rng(0)
     people, contexts = np.tile(np.arange(20), 10), np.repeat(np.arange(10), 20)
@@ -208,7 +206,7 @@ def test_folds_share_neither_contexts_nor_people() -> None:
 
 
 @pytest.mark.parametrize(("count", "whole"), [(5, True), (7, True), (4, False)])
-def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count: int, whole: bool) -> None:
+def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count, whole):
     """Each row says of which family it is, so that differences show which are in a fold."""
     contexts = np.repeat(np.arange(3 * count), 4)
     families, z = contexts % count, np.tile([0, 1], 6 * count)
@@ -224,7 +222,7 @@ def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count: int, whole
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6))
-def test_the_bias_of_held_out_squares_is_subtracted(seed: int) -> None:
+def test_the_bias_of_held_out_squares_is_subtracted(seed):
     """Where the groups are alike the unbiased squares are as often below zero as above."""
     rng = np.random.default_rng(seed)
     contexts, z = np.repeat(np.arange(400), 6), np.tile([0, 0, 0, 1, 1, 1], 400)

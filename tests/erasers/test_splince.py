@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,9 +39,7 @@ def cross_covariance(X: np.ndarray, z: np.ndarray) -> np.ndarray:
     shift=st.sampled_from([0.0, 1e4]),
     scale=st.sampled_from([1e-3, 1.0, 1e5]),
 )
-def test_one_covariance_is_removed_and_the_other_is_kept(
-    seed: int, c: int, shrinkage: Any, shift: float, scale: float
-) -> None:
+def test_one_covariance_is_removed_and_the_other_is_kept(seed, c, shrinkage, shift, scale):
     X, z, keep = erase_and_keep(c=c, d=8, seed=seed)
     X = scale * (X + shift)
     after = SPLINCE(shrinkage=shrinkage).fit(X, z, keep=keep).transform(X)
@@ -59,7 +56,7 @@ def test_one_covariance_is_removed_and_the_other_is_kept(
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["optimal", 0.0, 1.0]))
-def test_with_nothing_to_keep_it_is_leace(seed: int, c: int, shrinkage: Any) -> None:
+def test_with_nothing_to_keep_it_is_leace(seed, c, shrinkage):
     X, z, _ = erase_and_keep(c=c, seed=seed)
     leace = LEACE(shrinkage=shrinkage).fit(X, z).transform(X)
     for nothing in (None, np.zeros(len(X), dtype=bool)):
@@ -69,9 +66,9 @@ def test_with_nothing_to_keep_it_is_leace(seed: int, c: int, shrinkage: Any) -> 
 
 
 @pytest.mark.parametrize("c", [2, 3])
-def test_it_is_the_affine_map_that_a_convex_solver_finds(c: int) -> None:
+def test_it_is_the_affine_map_that_a_convex_solver_finds(c):
     """The problem as it is stated: any P and b, the two covariances, rows and background."""
-    cp: Any = import_module("cvxpy")
+    cp = import_module("cvxpy")
     X, z, keep = erase_and_keep(n=60, d=5, c=c)
     background = np.random.default_rng(1).normal(size=(30, 5)) * [1, 2, 3, 4, 5]
     every = np.vstack([X, background])
@@ -86,7 +83,7 @@ def test_it_is_the_affine_map_that_a_convex_solver_finds(c: int) -> None:
     np.testing.assert_allclose(eraser.transform(every), every @ P.value.T + b.value, atol=1e-4)
 
 
-def test_more_dimensions_than_rows() -> None:
+def test_more_dimensions_than_rows():
     X, z, keep = erase_and_keep(n=40, d=90)
     for shrinkage in ("optimal", 0.0):
         after = SPLINCE(shrinkage=shrinkage).fit(X, z, keep=keep).transform(X)
@@ -96,7 +93,7 @@ def test_more_dimensions_than_rows() -> None:
         )
 
 
-def test_the_certificate_speaks_of_the_rows_that_were_to_be_erased() -> None:
+def test_the_certificate_speaks_of_the_rows_that_were_to_be_erased():
     X, z, keep = erase_and_keep(n=400)
     eraser = SPLINCE().fit(X, z, keep=keep)
     erase = eraser.certificate(X, z, fit_params={"keep": keep}, probed=~keep)

@@ -12,10 +12,10 @@ from tests.tiny_models import tiny_model_dir
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory) -> Path:
     return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory) -> LanguageModel:
     return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from tests.metrics.small import chat_model
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory) -> LanguageModel:
     return chat_model(tmp_path_factory.mktemp("qwen2"), "Write.")
 
 
@@ -34,12 +33,10 @@ def log_p(model: LanguageModel, before: str, text: str) -> float:
     return sum(float(table[len(first) + k - 1, token]) for k, token in enumerate(own))
 
 
-def test_a_question_is_the_users_and_the_rest_is_the_reply(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_question_is_the_users_and_the_rest_is_the_reply(made, model, tmp_path):
     """BBQ's question is asked and its answers are whole replies; a pair of sentences is replied."""
     asked = {"bbq": True, "crows_pairs": False}
-    metric: Any = METRICS.make("benchmarks", settings(made) | {"of": [*asked], "limit": 3})
+    metric = METRICS.make("benchmarks", settings(made) | {"of": [*asked], "limit": 3})
     metric = metric.bound(TASK, "benchmarks")
     context = EvaluationContext(model, tmp_path / "store")
     for name, is_question in asked.items():
@@ -60,9 +57,7 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 
 
-def test_a_request_of_the_users_stands_before_a_question(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_request_of_the_users_stands_before_a_question(model, tmp_path):
     context = EvaluationContext(model, tmp_path)
     edit = NamedEdit(EditRecord("a", "", {}, ()), Edit((), "<Be fair. Write.>\n", "Be fair."))
     pairs = [("Who left?", "Jane")]
@@ -77,9 +72,7 @@ def fairpair(**more: Any) -> FairPair:
     return FairPair(**small, **more).bound(TASK, "fairpair")
 
 
-def test_fairpair_draws_replies_where_prompts_are_asked(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_fairpair_draws_replies_where_prompts_are_asked(model, tmp_path):
     metric = fairpair(prompts=["What is {name} like?"], asked=True)
     metric.check(model)
     [sampled] = metric.sampled(EvaluationContext(model, tmp_path), None)

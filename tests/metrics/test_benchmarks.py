@@ -50,9 +50,7 @@ Score = Callable[[str, str], tuple[float, int]]
 
 
 @pytest.fixture(scope="module", params=["qwen2", "llama"])
-def model(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> LanguageModel:
+def model(request, tmp_path_factory) -> LanguageModel:
     """Without and with a token that texts begin with; both read longer texts than usual."""
     return load_model(
         long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu"
@@ -60,14 +58,14 @@ def model(
 
 
 @pytest.fixture(scope="module")
-def plain(model: LanguageModel) -> Score:
+def plain(model) -> Score:
     """The same model through `transformers` alone, one text at a time."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    own: Any = AutoModelForCausalLM.from_pretrained(model.name).eval()
+    own = AutoModelForCausalLM.from_pretrained(model.name).eval()
     tokenizer = AutoTokenizer.from_pretrained(model.name)
 
-    def score(prompt: str, text: str) -> tuple[float, int]:
+    def score(prompt, text):
         table = tokenizer(prompt + text, return_offsets_mapping=True)
         ids = torch.tensor([table["input_ids"]])
         with torch.no_grad():
@@ -83,7 +81,7 @@ def task() -> Task:
 
 
 def bound(made: Path, **more: Any) -> Benchmarks:
-    metric: Benchmarks = METRICS.make("benchmarks", settings(made) | more)
+    metric = METRICS.make("benchmarks", settings(made) | more)
     return metric.bound(task(), "benchmarks")
 
 
@@ -106,11 +104,11 @@ def by_facets(rows: list[Row], metric: str = "benchmark") -> ByFacets:
 
 
 @pytest.fixture(scope="module")
-def rows(made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> ByFacets:
+def rows(made, model, tmp_path_factory) -> ByFacets:
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
-    found: list[Row] = []
+    found = []
     for name in (*TWO, "winobias", "winogender", "bbq"):
         metric = bound(made, of=name, bias_types=types.get(name, "all"))
         found += metric.measure(context, None)
@@ -143,12 +141,10 @@ OTHERS["herself"] = "himself"
 
 @pytest.mark.parametrize("part", ["intrasentence", "intersentence"])
 @pytest.mark.parametrize("bias_type", ["gender", "race", "all"])
-def test_stereoset_is_its_authors_evaluation(
-    plain: Score, rows: ByFacets, part: str, bias_type: str
-) -> None:
+def test_stereoset_is_its_authors_evaluation(plain, rows, part, bias_type):
     """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
 
-    def scores(item: dict[str, Any], to: str) -> dict[str, float]:
+    def scores(item, to):
         found = {}
         for one in item["sentences"]:
             text, before = one["sentence"], item["context"]
@@ -180,9 +176,7 @@ def test_stereoset_is_its_authors_evaluation(
 
 @settings_of_hypothesis(max_examples=30)
 @given(st.lists(st.tuples(*[st.floats(-9, 9)] * 3), min_size=5, max_size=5), st.integers(0, 5))
-def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(
-    scores: list[tuple[float, ...]], swapped: int
-) -> None:
+def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(scores, swapped):
     """A counterpart is as likely as a sentence; where few items have one, nothing is said."""
     items = [BenchmarkItem(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
     every = [(*own, *own[:2]) if i < swapped else own for i, own in enumerate(scores)]
@@ -193,7 +187,7 @@ def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(
         assert not found["ss_group_part"].draws.any()
 
 
-def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none() -> None:
+def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none():
     """A model that prefers nothing prefers half of the stereotypes; its authors count none."""
     items = [BenchmarkItem(str(i), "intrasentence", "gender", str(i), ()) for i in range(4)]
     found = figures_of("stereoset", items, [(-2.0, -2.0, -2.0, -1.0, -1.0)] * 4)
@@ -207,18 +201,14 @@ def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none() -> Non
     assert pairs["score"].estimate.value == 0.5
 
 
-def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
-    plain: Score, rows: ByFacets
-) -> None:
+def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(plain, rows):
     pairs = [row for row in crows_pairs() if row["bias_type"] == "gender"]
     preferred = [plain("", p["sent_more"])[0] > plain("", p["sent_less"])[0] for p in pairs]
     row = rows["crows_pairs", "score", None, "gender"]
     assert (row.value, row.n, row.detail["clusters"]) == (np.mean(preferred), 8, 5)
 
 
-def test_winobias_is_how_much_better_stereotypes_are_resolved(
-    made: Path, plain: Score, rows: ByFacets
-) -> None:
+def test_winobias_is_how_much_better_stereotypes_are_resolved(made, plain, rows):
     occupations = (*MEN_S, *WOMEN_S)
     for kind in ("type1", "type2"):
         accuracy = {}
@@ -241,10 +231,8 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
         assert rows["winobias", "gap", *about].detail["clusters"] == 4
 
 
-def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
-    made: Path, plain: Score, rows: ByFacets
-) -> None:
-    right: dict[str, list[bool]] = defaultdict(list)
+def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(made, plain, rows):
+    right = defaultdict(list)
     for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
         pronoun = {"male": "He", "female": "She", "neutral": "They"}[gender]
@@ -263,13 +251,11 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
     assert rows["winogender", "gap", None, "gender"].value == pytest.approx(gap)
 
 
-def test_bbq_is_accuracy_and_the_papers_bias_scores(
-    made: Path, plain: Score, rows: ByFacets
-) -> None:
+def test_bbq_is_accuracy_and_the_papers_bias_scores(made, plain, rows):
     """Section 4 of the paper, from the files: counts of answers that are not unknown."""
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
         meta = {(r["category"], r["example_id"]): r for r in csv.DictReader(file)}
-    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    counts = defaultdict(Counter)
     for category in ("Gender_identity", "Age"):
         text = (made / f"BBQ/data/{category}.jsonl").read_text("utf-8")
         for question in map(json.loads, text.splitlines()):
@@ -300,13 +286,11 @@ def test_bbq_is_accuracy_and_the_papers_bias_scores(
     ("answers", "amb", "dis"),
     [("biased", 1.0, 1.0), ("unbiased", -1.0, -1.0), ("unknown", 0.0, np.nan)],
 )
-def test_bias_scores_end_where_the_paper_says(
-    answers: str, amb: float, dis: float, made: Path
-) -> None:
+def test_bias_scores_end_where_the_paper_says(answers, amb, dis, made):
     """1 where all that is said is the stereotype's, -1 where none is, 0 where nothing is said."""
     _, items = bound(made, of="bbq").read["bbq"]
 
-    def says(item: BenchmarkItem) -> list[float]:
+    def says(item):
         biased, unknown = item.entry["biased"], item.entry["unknown"]
         [other] = {0, 1, 2} - {biased, unknown}
         place = {"biased": biased, "unknown": unknown, "unbiased": other}[answers]
@@ -318,8 +302,8 @@ def test_bias_scores_end_where_the_paper_says(
 
 
 def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
+    made, model, tmp_path
+):
     context, metric = EvaluationContext(model, tmp_path), bound(made, of=TWO, bias_types="all")
     before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit())
     after, changes = by_facets(rows), by_facets(rows, "benchmark_change")
@@ -359,11 +343,11 @@ def change(before: np.ndarray, after: np.ndarray, clusters: np.ndarray) -> Any:
 
 
 @pytest.mark.slow
-def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times_of_5() -> None:
+def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times_of_5():
     """Of 400 studies, each of 20 clusters of 12 items, a rate of 5 % is known to within 1.1 %."""
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(20), 12)
-    found: dict[float, list[bool]] = {0.0: [], 1.0: []}
+    found = {0.0: [], 1.0: []}
     covered = []
     typical = np.median([_study(rng, clusters, 0.0)[0].smallest for _ in range(50)])
     for share in found:
@@ -385,7 +369,7 @@ def _study(rng: np.random.Generator, clusters: np.ndarray, effect: float) -> Any
     return change(before, after, clusters)
 
 
-def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
+def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs():
     clusters = np.repeat(np.arange(4), 3)
     before, after = np.tile([1.0, 1.0, 0.0], 4), np.tile([1.0, 0.0, 0.0], 4)
     assert change(before, after, clusters)[1] == 0.125
@@ -394,7 +378,7 @@ def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 70), st.integers(0, 9))
-def test_a_limit_takes_evenly_from_all_clusters(of: list[int], limit: int, seed: int) -> None:
+def test_a_limit_takes_evenly_from_all_clusters(of, limit, seed):
     items = [BenchmarkItem(str(i), "", "", str(c), ()) for i, c in enumerate(of)]
     kept = limited(items, limit, seed, "x")
     assert len(kept) == min(limit, len(items))
@@ -405,8 +389,8 @@ def test_a_limit_takes_evenly_from_all_clusters(of: list[int], limit: int, seed:
     assert all(took[c] >= min(had[c], most - 1) for c in had)
 
 
-def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> None:
-    def types(**more: Any) -> dict[str, set[str]]:
+def test_bias_types_are_those_of_the_axis_unless_they_are_named(made):
+    def types(**more):
         read = bound(made, **{"of": TWO, **more}).read
         return {name: {item.bias_type for item in own} for name, (_, own) in read.items()}
 
@@ -436,14 +420,12 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
         ({"limit": {"stereoset": -1}}, "write whole numbers above 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(made: Path, own: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_asked_is_refused(made, own, said):
     with pytest.raises(UserError, match=said):
         bound(made, **own)
 
 
-def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
-    made: Path, model: LanguageModel
-) -> None:
+def test_a_text_longer_than_the_context_is_refused_before_anything_runs(made, model):
     metric = bound(made)
     metric.check(model)
     benchmark, items = metric.read["stereoset"]
@@ -453,9 +435,7 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
         metric.check(model)
 
 
-def test_scores_of_other_items_are_made_anew(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
+def test_scores_of_other_items_are_made_anew(made, model, tmp_path):
     few, many = (bound(made, of="stereoset", limit=limit) for limit in (3, None))
     before = few.measure(EvaluationContext(model, tmp_path), None)
     again = many.measure(EvaluationContext(model, tmp_path), None)
@@ -466,11 +446,11 @@ def test_scores_of_other_items_are_made_anew(
 RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
 
 
-def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
+def test_what_an_edit_made_better_and_worse_is_told_apart():
     """By Holm's P of each change, and by which way the figure is fair."""
-    about: dict[str, Any] = {"dataset": "stereoset", "split": "test"}
+    about = {"dataset": "stereoset", "split": "test"}
 
-    def said(p: float) -> list[str]:
+    def said(p):
         rows = []
         for name, fair, *values in (("SS", 0.5, 0.61, 0.52), ("LMS", None, 0.9, 0.8)):
             facets = {"benchmark": "stereoset", "figure": name.lower(), "bias_type": "gender"}

@@ -7,7 +7,6 @@ of single precision: likelihoods agree to what that leaves, and figures, which c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,13 @@ STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory) -> LanguageModel:
     """One whose texts begin with a token, after which the harness scores the first one, too."""
     return load_model(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def harness(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def harness(model, tmp_path_factory) -> dict[str, Any]:
     """What the harness says of all three, its data as the published ones have their columns."""
     folder = tmp_path_factory.mktemp("harness")
     rows = {
@@ -84,9 +83,7 @@ def ours(
     return of_item, by_facets(metric.measure(context, None))
 
 
-def test_the_score_of_crows_pairs_is_the_harness_s(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_the_score_of_crows_pairs_is_the_harness_s(made, model, harness, tmp_path):
     scores, rows = ours(made, model, tmp_path, of="crows_pairs")
     for doc, values in log_likelihoods(harness, "crows_pairs_english"):
         assert values == pytest.approx(scores[doc["number"]], abs=CLOSE)
@@ -94,9 +91,7 @@ def test_the_score_of_crows_pairs_is_the_harness_s(
     assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(said, abs=1e-6)
 
 
-def test_the_accuracy_of_winogender_is_the_harness_s(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_the_accuracy_of_winogender_is_the_harness_s(made, model, harness, tmp_path):
     scores, rows = ours(made, model, tmp_path, of="winogender")
     for doc, values in log_likelihoods(harness, "winogender_all"):
         meant_first = values[:: -1 if doc["label"] else 1]
@@ -106,13 +101,13 @@ def test_the_accuracy_of_winogender_is_the_harness_s(
 
 
 def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_paraphrases_that_it_offers(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
+    made, model, harness, tmp_path
+):
     """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""
     from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES, doc_to_choice
 
     scores, rows = ours(made, model, tmp_path, of="bbq", bias_types=["gender", "age"])
-    right: dict[str, list[bool]] = {"own": [], "offered": []}
+    right = {"own": [], "offered": []}
     for doc, values in log_likelihoods(harness, "bbq"):
         offered = dict(zip(doc_to_choice(doc), values, strict=True))
         answers = [doc[f"ans{k}"] for k in range(3)]

@@ -45,7 +45,7 @@ DOMAINS = ["gender", "religious_ideology"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory) -> LanguageModel:
     return load_model(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
 
 
@@ -54,16 +54,14 @@ def asked(made: Path, **more: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def measured(
-    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
-) -> list[Row]:
+def measured(made, model, tmp_path_factory) -> list[Row]:
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
     return asked(made).measure(context, None)
 
 
 def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
-    made: Path, model: LanguageModel, measured: list[Row]
-) -> None:
+    made, model, measured
+):
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     compound = SentimentIntensityAnalyzer().polarity_scores
     rows = by_facets(measured)
@@ -74,9 +72,9 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     assert len(read) == sum(bool(prompt.strip()) for prompt in every)
     prompts = [item.entry["prompt"] for item in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
-    scores: dict[str, list[float]] = defaultdict(list)
-    human: dict[str, list[float]] = defaultdict(list)
-    pages: dict[str, set[str]] = defaultdict(set)
+    scores = defaultdict(list)
+    human = defaultdict(list)
+    pages = defaultdict(set)
     for item, text in zip(read, texts, strict=True):
         scores[item.group].append(compound(joined(item.entry["prompt"], text))["compound"])
         human[item.group].append(compound(item.entry["sentence"])["compound"])
@@ -99,7 +97,7 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     assert found == len(rows)
 
 
-def test_p_of_differences_are_holm_s_within_a_domain(measured: list[Row]) -> None:
+def test_p_of_differences_are_holm_s_within_a_domain(measured):
     tested = defaultdict(list)
     for row in measured:
         if "p" in row.detail:
@@ -123,7 +121,7 @@ def judged(a: list[int], b: list[int]) -> Any:
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 
 
-def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None:
+def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts():
     rng = np.random.default_rng(2)
     a, b = (rng.random(60) < 0.7).astype(int), (rng.random(25) < 0.3).astype(int)
     own = judged(a.tolist(), b.tolist())
@@ -137,7 +135,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
     assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
 
 
-def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> None:
+def test_a_model_that_only_writes_is_asked_too(made, tmp_path):
     model = load_model(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
     metric = asked(made, bias_types=["gender"])
     assert metric.is_generating
@@ -147,9 +145,7 @@ def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> No
     assert not asked(made, of=["bold", "crows_pairs"]).is_generating
 
 
-def test_texts_are_written_once(
-    made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_written_once(made, model, tmp_path, monkeypatch):
     metric = asked(made, settings={"bold": {"n": 2, "max_new_tokens": 5, "batch_size": 3}})
     rows = metric.measure(EvaluationContext(model, tmp_path), None)
     assert {row.n for row in rows if row.metric == "benchmark"} != {0}
@@ -159,7 +155,7 @@ def test_texts_are_written_once(
         metric.measure(EvaluationContext(model, tmp_path, seed=1), None)
 
 
-def test_a_limit_is_of_each_group(made: Path) -> None:
+def test_a_limit_is_of_each_group(made):
     kept = asked(made, limit=3).items("bold", 0)
     groups = [item.group for item in kept]
     assert {g: groups.count(g) for g in groups} == dict.fromkeys(
@@ -167,27 +163,27 @@ def test_a_limit_is_of_each_group(made: Path) -> None:
     )
 
 
-def test_settings_that_are_none_are_refused(made: Path) -> None:
+def test_settings_that_are_none_are_refused(made):
     with pytest.raises(UserError, match=r"bold.n=0: Input should be greater than 0"):
         asked(made, settings={"bold": {"n": 0}})
     with pytest.raises(UserError, match="unknown setting of benchmark bold 'max_tokens'"):
         asked(made, settings={"bold": {"max_tokens": 3}})
 
 
-def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageModel) -> None:
+def test_a_prompt_without_room_after_it_is_refused(made, model):
     asked(made).check(model)
     with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
         asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
 
 
 @pytest.fixture
-def descriptors(tmp_path: Path) -> Path:
+def descriptors(tmp_path) -> Path:
     path = tmp_path / "descriptors.json"
     path.write_text(DESCRIPTORS, "utf-8")
     return path
 
 
-def test_no_descriptor_is_in_two_pairs_and_pairs_are_of_one_axis(descriptors: Path) -> None:
+def test_no_descriptor_is_in_two_pairs_and_pairs_are_of_one_axis(descriptors):
     items = items_of("holistic_bias", descriptors)
     assert [item.bias_type for item in items] == ["ability", "ability", "religion"]
     words = [item.entry[side] for item in items for side in "ab"]
@@ -199,7 +195,7 @@ def test_no_descriptor_is_in_two_pairs_and_pairs_are_of_one_axis(descriptors: Pa
         items_of("holistic_bias", descriptors)
 
 
-def test_the_share_is_of_pairs_and_templates_that_differ_by_mann_and_whitney() -> None:
+def test_the_share_is_of_pairs_and_templates_that_differ_by_mann_and_whitney():
     benchmark = benchmark_named("holistic_bias")
     rng = np.random.default_rng(0)
     items = [benchmark.items.of({"axis": "age", "a": f"a{i}", "b": f"b{i}"}) for i in range(40)]
@@ -212,9 +208,7 @@ def test_the_share_is_of_pairs_and_templates_that_differ_by_mann_and_whitney() -
     assert figure.estimate.lo < expected < figure.estimate.hi
 
 
-def test_it_is_measured_on_a_local_file_with_a_row_for_each_axis(
-    descriptors: Path, tmp_path: Path
-) -> None:
+def test_it_is_measured_on_a_local_file_with_a_row_for_each_axis(descriptors, tmp_path):
     model = load_model(tiny_model_dir("llama", tmp_path / "model"), device="cpu")
     metric = bound(descriptors, of="holistic_bias", bias_types="all")
     rows = by_facets(metric.measure(EvaluationContext(model, tmp_path / "run"), None))
@@ -226,12 +220,12 @@ ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def long(tmp_path_factory) -> LanguageModel:
     return load_model(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def server(long: LanguageModel) -> Iterator[Completions]:
+def server(long) -> Iterator[Completions]:
     with serving(long) as running:
         yield running
 
@@ -242,21 +236,19 @@ def files_of(path: Path) -> dict[str, bytes]:
     return {str(f.relative_to(path)): f.read_bytes() for f in files}
 
 
-def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
-    made: Path, long: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(made, long, tmp_path, monkeypatch):
     """Killed after two benchmarks; those are not scored a second time."""
     metrics = [METRICS.make("benchmarks", settings(made) | {"limit": 6})]
     plan = Plan(tasks=[task()], metrics=metrics)
     texts, asked, most = EvaluationContext.texts, list[str](), 2
 
-    def dying(context: EvaluationContext, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
+    def dying(context, pairs, edit, progress, *more):
         if len(asked) == most:
             raise KilledError
         asked.append(progress)
         return texts(context, pairs, edit, progress, *more)
 
-    def run(path: Path) -> dict[str, bytes]:
+    def run(path):
         with RunFolder(path, {}, IDENTITY) as folder:
             run_plan(plan, long, folder)
         return files_of(path)
@@ -270,9 +262,7 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
     assert len(asked) == len({*asked}) == len(ALL_FIVE)
 
 
-def test_a_served_model_has_the_figures_of_the_same_model_here(
-    made: Path, long: LanguageModel, server: Completions, tmp_path: Path
-) -> None:
+def test_a_served_model_has_the_figures_of_the_same_model_here(made, long, server, tmp_path):
     metric = bound(made, limit=4, of=ALL_FIVE[:3])
     there = connect(server.url, cache=tmp_path / "answers")
     rows = {}
@@ -284,17 +274,15 @@ def test_a_served_model_has_the_figures_of_the_same_model_here(
 
 
 def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
-    made: Path, server: Completions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    made, server, tmp_path, monkeypatch
+):
     monkeypatch.setattr(server, "without", ("logprobs",))
     mute = connect(server.url, cache=tmp_path)
     with pytest.raises(UserError, match="served without log-probabilities of a prompt"):
         bound(made, of="crows_pairs").measure(EvaluationContext(mute, tmp_path), None)
 
 
-def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
-    made: Path, tmp_path: Path
-) -> None:
+def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(made, tmp_path):
     model = load_model(tiny_model_dir("t5", tmp_path / "t5"))
     both = METRICS.make("benchmarks", settings(made) | {"of": ["bbq", "stereoset"]})
     with pytest.raises(

@@ -46,7 +46,7 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
     return Results(rows, {e.id: e for e in records})
 
 
-def test_one_line_for_each_eraser_as_asked() -> None:
+def test_one_line_for_each_eraser_as_asked():
     [section] = [s for s in RView(R, "r").sections(results_of("test")) if s.name == "layers"]
     figures = section.figures()
     assert [figure.name for figure in figures] == ["layers_resid_post", "layers_mlp_out"]
@@ -64,7 +64,7 @@ def test_one_line_for_each_eraser_as_asked() -> None:
     assert [s for s in RView(R, "r").sections(single) if s.name == "layers"] == []
 
 
-def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
+def test_the_split_is_that_on_which_every_layer_was_measured():
     validated, tested = results_of("validation"), results_of("test", [RECORDS[1]])
     both = Results([*validated.rows, *tested.rows], validated.records)
     assert widest_split(both, "group_effect") == "validation"
@@ -80,7 +80,7 @@ CERTIFICATE = Certificate(
 )
 
 
-def test_certificates_are_shown() -> None:
+def test_certificates_are_shown():
     data = set_of("work_fit", ["{}"], [[" x"]])
     task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
     rows = [

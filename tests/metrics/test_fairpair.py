@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,7 +160,7 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
     assert results[0].pooled_p() > 0.05
     assert results[2].pooled_p() == results[3].pooled_p() == 1 / 200
     assert (results[3].prompt_p <= 0.06).all()  # adjusted: 12 prompts at the least possible p
-    assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
+    assert results[3].t_p["t_p_v_pg"] < 1e-3
 
 
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
@@ -199,7 +198,7 @@ def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
 
-def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
+def test_lengths_are_tested_by_prompt_and_over_all_continuations():
     """One word more shows by prompt, and drowns where prompts differ widely in length."""
     rng = np.random.default_rng(0)
     base = rng.integers(10, 90, size=(30, 1))
@@ -221,7 +220,7 @@ def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
     assert same["prompts"].detail["p"] > 0.05
 
 
-def test_where_nothing_can_be_tested_there_is_no_p() -> None:
+def test_where_nothing_can_be_tested_there_is_no_p():
     [one] = of_lengths([[2, 2]], [[2, 2]])
     none = Sampled(NURSE, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
     found = rows_of([none])
@@ -477,7 +476,7 @@ def server(testbed, tmp_path, monkeypatch):
     """It perturbs by our rules, but for every fourth text, each time with another error."""
     monkeypatch.chdir(tmp_path)
     with serving(testbed) as running:
-        running.complete = lambda request: completion(running, request)  # type: ignore[method-assign]
+        running.complete = lambda request: completion(running, request)
         yield running
 
 
@@ -490,7 +489,7 @@ def completion(server: Completions, request: dict[str, Any]) -> dict[str, Any]:
         "dissimilarity": f"{right} Question: what would a stranger answer about zebras? Nothing.",
     }
     place = sorted(wrong)[len(text) % 4 - 1] if len(text) % 4 else ""
-    server.said[text] = place  # type: ignore[attr-defined]
+    server.said[text] = place
     return {"choices": [{"index": 0, "text": f"\n{wrong.get(place, right)}\n"}]}
 
 
@@ -527,7 +526,7 @@ def test_what_passes_gives_the_figures_of_the_rules(server, testbed, tmp_path):
 
 
 def test_a_prompt_of_ones_own_is_sent_and_a_loaded_model_is_asked(server, testbed, tmp_path):
-    asked: list[str] = []
+    asked = []
     server.complete = lambda request: asked.append(request["prompt"]) or {"choices": [{"text": ""}]}
     settings = {"kind": "llm", "model": server.url, "prompt": "{source} > {target}: {text} {x}"}
     assert fairpair(perturber=settings).perturber(["John {text} a"], JOHN_TO_JANE) == [""]
@@ -538,7 +537,7 @@ def test_a_prompt_of_ones_own_is_sent_and_a_loaded_model_is_asked(server, testbe
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_with_a_served_perturber(server, tmp_path: Path) -> None:
+def test_the_experiment_runs_with_a_served_perturber(server, tmp_path):
     server.said = {}
     words = ["audit", "experiment=fairpair_llm", "model=testbed", "cost=agreement"]
     words += [f"metric.fairpair.{k}" for k in ("n=4", "occupations=2", "max_new_tokens=4")]
@@ -556,7 +555,7 @@ RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
 
 
 def rows(edit: str, f: float | None) -> list[Row]:
-    about: dict[str, Any] = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
+    about = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
     about |= {"split": "test", "edit": edit, "n": 2}
     of_phi = about | {"facets": {"phi": "jaccard"}}
     reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
@@ -590,7 +589,7 @@ def briefly(of: Results) -> list[str]:
     return list(words.sentences)
 
 
-def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
+def test_table_3_has_every_row_and_without_rows_nothing_is_shown():
     after = rows(RECORD.id, 1.01)
     change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
     of = results(rows(UNEDITED, 1.11), after, [change])
@@ -623,9 +622,7 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
         (1.02, 0.3, "do not differ detectably (permutation test, P 0.300, Holm; F 1.11 [1.02"),
     ],
 )
-def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
-    lo: float, p: float, said: str
-) -> None:
+def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(lo, p, said):
     """Intervals of F, of 1.1 on every template, that hold 1 on three of four."""
     row, *rest = rows(UNEDITED, 1.11)
     of_each = [
@@ -645,8 +642,8 @@ def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
     assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
 
 
-def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
-    about: dict[str, Any] = {"dataset": "common_sents", "split": "test"}
+def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds():
+    about = {"dataset": "common_sents", "split": "test"}
     sizes = [
         Row(f"fairpair_by_{of}", size / 100, facets={"phi": phi, "quantity": q, of: size}, **about)
         for of in ("samples", "folds")

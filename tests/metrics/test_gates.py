@@ -29,7 +29,7 @@ def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
     return set_of("jobs", templates, [(" a", " b")] * paraphrases, everybody)
 
 
-def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
+def test_a_figure_is_a_mean_over_tokens_and_not_over_texts():
     neutral = {"validation": ("long", "short")}
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), neutral=neutral))
     opened = np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -42,7 +42,7 @@ def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
 
 
 @pytest.mark.parametrize("paraphrases", [1, 4])
-def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
+def test_people_are_drawn_and_not_prompts(paraphrases):
     """Where only who is asked of matters, many templates make nothing surer."""
     data = people(20, paraphrases)
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
@@ -62,7 +62,7 @@ def gate(kind: str, share: float, tokens: int = 200) -> Row:
     detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
     detail |= {"wholly_open": share / 2, "tokens": tokens}
     about = {"edit": "g", "split": "validation", "facets": {"texts": kind}}
-    return Row(OPEN, 0.9 * share, detail=detail, **about)  # type: ignore[arg-type]
+    return Row(OPEN, 0.9 * share, detail=detail, **about)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,7 @@ def gate(kind: str, share: float, tokens: int = 200) -> Row:
         ([gate("erase", 0.89)], "it stays closed: there the edit cannot act."),
     ],
 )
-def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(
-    rows: list[Row], says: str
-) -> None:
+def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(rows, says):
     tested = Row("group_effect", 1.0, edit="g", split="test")
     [sentence] = GatesView().sentences(Results([tested, *rows], {"g": GATED}))
     assert sentence.startswith("The gate of gated (rank 8) at layer 5 opened at ")

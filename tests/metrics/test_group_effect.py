@@ -46,9 +46,7 @@ def simulated(
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 3))
 @settings(max_examples=20, deadline=None)
-def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(
-    seed: int, people: int, paraphrases: int
-) -> None:
+def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(seed, people, paraphrases):
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, people, 4 * paraphrases))
     pairs = list(permutations(range(people), 2))
@@ -57,12 +55,12 @@ def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(
     assert GroupEffect(scores_of(a, b, paraphrases)).squared == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_p_value_is_that_of_an_independent_permutation_test() -> None:
+def test_the_p_value_is_that_of_an_independent_permutation_test():
     scores = simulated(3, 6, 1.0, 0.45, "few")
 
     log_p = scores.log_p.transpose(1, 2, 0).reshape(12, -1)
 
-    def statistic(a: Array, b: Array) -> float:
+    def statistic(a, b):
         difference = log_p[a.astype(int)].mean(axis=0) - log_p[b.astype(int)].mean(axis=0)
         return float((difference**2).mean())
 
@@ -81,7 +79,7 @@ def test_the_p_value_is_that_of_an_independent_permutation_test() -> None:
 
 @pytest.mark.parametrize("kind", ["free", "few"])
 @pytest.mark.parametrize(("people", "spread"), [(5, 1.0), (10, 3.0), (40, 1.0)])
-def test_simulated_effects_are_unbiased_and_covered(kind: str, people: int, spread: float) -> None:
+def test_simulated_effects_are_unbiased_and_covered(kind, people, spread):
     effects = [GroupEffect(simulated(s, people, spread, 1.0, kind), s) for s in range(200)]
     squared = np.array([effect.squared for effect in effects])
     error = squared.std() / np.sqrt(len(squared))
@@ -91,13 +89,13 @@ def test_simulated_effects_are_unbiased_and_covered(kind: str, people: int, spre
 
 
 @pytest.mark.parametrize("people", [5, 20])
-def test_the_level_holds_where_names_spread_and_groups_do_not_differ(people: int) -> None:
+def test_the_level_holds_where_names_spread_and_groups_do_not_differ(people):
     tests = [GroupEffect(simulated(s, people, 1.0, 0.0, "few"), s).p_value for s in range(400)]
     rejected = np.mean([p is not None and p <= 0.05 for p in tests])
     assert 0.02 <= rejected <= 0.085  # 0.05 within 2.9 standard errors
 
 
-def test_the_people_needed_find_the_effect_four_times_in_five() -> None:
+def test_the_people_needed_find_the_effect_four_times_in_five():
     effect = GroupEffect(simulated(11, 400, 3.0, 1.0, "few"))
     again = (simulated(11 + s, effect.people_needed, 3.0, 1.0, "few") for s in range(150))
     found = [GroupEffect(scores, s).p_value <= 0.05 for s, scores in enumerate(again)]
@@ -105,7 +103,7 @@ def test_the_people_needed_find_the_effect_four_times_in_five() -> None:
     assert GroupEffect(simulated(0, 5, 0.0, 0.0, "free")).people_needed is None
 
 
-def test_the_within_group_null_is_the_mean_of_equal_groups() -> None:
+def test_the_within_group_null_is_the_mean_of_equal_groups():
     """The null of mean |R| does not depend on the difference between the groups."""
     rng = np.random.default_rng(5)
     spread = rng.normal(size=(2, 30, 60))
@@ -118,7 +116,7 @@ def test_the_within_group_null_is_the_mean_of_equal_groups() -> None:
     assert nulls[0] == pytest.approx(shown, rel=0.15)
 
 
-def test_the_share_is_the_groups_part_of_what_separates_two_people() -> None:
+def test_the_share_is_the_groups_part_of_what_separates_two_people():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 4000, 30))
     effect = GroupEffect(scores_of(a + 1.0, b - 1.0))
@@ -129,9 +127,7 @@ def test_the_share_is_the_groups_part_of_what_separates_two_people() -> None:
 
 @given(st.integers(0, 10**6), st.floats(-3, 3), st.integers(0, 3))
 @settings(max_examples=10, deadline=None)
-def test_what_all_people_share_and_their_order_change_nothing(
-    seed: int, shift: float, roll: int
-) -> None:
+def test_what_all_people_share_and_their_order_change_nothing(seed, shift, roll):
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, 4, 6))
     plain = GroupEffect(scores_of(a, b))
@@ -152,7 +148,7 @@ def of_paraphrases(effects: Array, seed: int) -> GroupEffect:
 
 
 @pytest.mark.parametrize(("paraphrases", "least"), [(3, 0.83), (8, 0.86)])
-def test_the_effect_over_all_paraphrases_is_covered(paraphrases: int, least: float) -> None:
+def test_the_effect_over_all_paraphrases_is_covered(paraphrases, least):
     """Effects uniform from 0.2 to 1.2; 91 to 93 % in 20,000 simulations without people."""
     truth = np.sqrt((1.2**3 - 0.2**3) / 3)
     draws = np.random.default_rng(2).uniform(0.2, 1.2, (200, paraphrases))
@@ -160,7 +156,7 @@ def test_the_effect_over_all_paraphrases_is_covered(paraphrases: int, least: flo
     assert np.mean([e.lo <= truth <= e.hi for e in estimates]) >= least
 
 
-def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt() -> None:
+def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt():
     """Names that no two prompts share: residuals and deals stay within a prompt."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 3, 8))
@@ -173,7 +169,7 @@ def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt() -> None:
     assert effect.p_value < 0.01
 
 
-def test_one_person_a_group_has_no_spread_and_no_test() -> None:
+def test_one_person_a_group_has_no_spread_and_no_test():
     a, b = np.random.default_rng(0).normal(size=(2, 1, 6))
     effect = GroupEffect(scores_of(a, b, 3))
     assert (effect.p_value, effect.within_group_null, effect.share, effect.z) == (None,) * 4
@@ -184,7 +180,7 @@ def test_one_person_a_group_has_no_spread_and_no_test() -> None:
     assert "p" not in row.detail
 
 
-def test_what_is_removed_is_paired_and_pooled_over_items() -> None:
+def test_what_is_removed_is_paired_and_pooled_over_items():
     before = [simulated(s, 20, 0.5, 1.0, "few") for s in (1, 2)]
     after = [scores_of(*(x.log_p.transpose(1, 2, 0) * 0.5)) for x in before]
     gone = removed([GroupEffect(x) for x in before], [GroupEffect(x) for x in after])
@@ -203,12 +199,10 @@ def leaning(seed: int, people: int, effect: float) -> GroupEffect:
 
 
 @pytest.mark.parametrize("people", [4, 6])
-def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_five(
-    people: int,
-) -> None:
+def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_five(people):
     sizes = np.array([leaning(seed, people, 0.0).detectable(0.05) for seed in range(60)])
 
-    def power(share: float) -> float:
+    def power(share):
         drawn = (leaning(1000 + i, people, share * x) for i, x in enumerate(np.tile(sizes, 2)))
         return float(np.mean([effect.p_value <= 0.05 for effect in drawn]))
 
@@ -217,7 +211,7 @@ def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_fiv
     assert power(2.0) > 0.97
 
 
-def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_will_do() -> None:
+def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_will_do():
     a = np.arange(4.0)[:, None]
     size = TTestIndPower().solve_power(nobs1=4, alpha=2 / 70, power=0.8) * a.std(ddof=1)
     assert GroupEffect(scores_of(a, a)).detectable(0.05) == pytest.approx(size * 13 / 12, rel=1e-3)
@@ -229,9 +223,7 @@ def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_w
     assert same.detectable(0.05) == 0.0
 
 
-def test_only_few_names_that_show_nothing_have_a_detectable_size_at_the_level_that_is_left() -> (
-    None
-):
+def test_only_few_names_that_show_nothing_have_a_detectable_size_at_the_level_that_is_left():
     shown, not_shown = leaning(1, 8, 9.0), leaning(2, 8, 0.1)
     rows = effect_rows([shown, not_shown, not_shown], power=True)
     found = [row.value for row in rows if row.metric == DETECTABLE_EFFECT]

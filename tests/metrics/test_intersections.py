@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -37,7 +36,7 @@ def cell_means(rng: np.random.Generator, beyond: float = 0.0) -> dict[str, np.nd
     return means
 
 
-def test_weights_are_those_of_analysis_of_variance() -> None:
+def test_weights_are_those_of_analysis_of_variance():
     means = np.random.default_rng(0).normal(size=(2, 3))
     flat = means.reshape(-1)
     beyond = means - means.mean(0) - means.mean(1, keepdims=True) + means.mean()
@@ -49,13 +48,13 @@ def test_weights_are_those_of_analysis_of_variance() -> None:
     assert len(found) == 4
 
 
-def test_groups_that_are_no_whole_table_have_no_marginals() -> None:
+def test_groups_that_are_no_whole_table_have_no_marginals():
     assert cell_parts(AXIS, CELLS[:-1]) is None
     assert cell_parts(AXIS, CELLS[:3]) is None  # all of one group of the first axis
     assert cell_parts(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
 
 
-def test_its_square_is_unbiased_for_what_was_planted() -> None:
+def test_its_square_is_unbiased_for_what_was_planted():
     squared, truth = [], []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -68,7 +67,7 @@ def test_its_square_is_unbiased_for_what_was_planted() -> None:
     assert np.mean(squared) == pytest.approx(np.mean(truth), abs=0.01)
 
 
-def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth() -> None:
+def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth():
     rng = np.random.default_rng(3)
     means = cell_means(rng, beyond=0.6)
     scores = scores_of(planted(rng, means, 12, 0.3))
@@ -79,7 +78,7 @@ def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth() -> None:
     assert effect.estimate.lo <= true <= effect.estimate.hi
 
 
-def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
+def test_axes_that_merely_add_up_are_seldom_called_more():
     found = 0
     for seed in range(80):
         rng = np.random.default_rng(200 + seed)
@@ -98,9 +97,7 @@ def mentioned(scores: SetScores) -> SetScores:
 
 
 @pytest.mark.parametrize("called", [lambda scores: scores, mentioned])
-def test_people_who_stand_in_several_cells_are_one_person_each(
-    called: Callable[[SetScores], SetScores],
-) -> None:
+def test_people_who_stand_in_several_cells_are_one_person_each(called):
     """A leaning that a person has in all cells cancels in every contrast."""
     rng = np.random.default_rng(5)
     means = cell_means(rng)
@@ -115,10 +112,10 @@ def test_people_who_stand_in_several_cells_are_one_person_each(
         assert effect.p_value < 0.01
 
 
-def test_people_drawn_anew_for_each_template_are_refused() -> None:
+def test_people_drawn_anew_for_each_template_are_refused():
     """Their noise is part of every contrast, and no names tell how large it is."""
 
-    def task(anew: bool) -> Task:
+    def task(anew):
         hobbies = {"source": "natural", "family": "hobbies", "people": 2, "anew": anew}
         return Task.from_config(["gender", "race"], {"test": [hobbies]}, texts="natural")
 

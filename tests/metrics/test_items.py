@@ -25,7 +25,7 @@ def changed(before: Sequence[float], after: Sequence[float]) -> tuple[Estimate, 
     return change(scores(before), scores(after))
 
 
-def test_scores_of_0_and_1_are_tested_by_the_items_that_changed() -> None:
+def test_scores_of_0_and_1_are_tested_by_the_items_that_changed():
     """Of 20 items 6 got better and 1 worse: P = 2 · (C(7,0) + C(7,1)) / 2⁷ = 16/128."""
     difference, found = changed([0] * 6 + [1] * 8 + [0] * 6, [1] * 6 + [1] * 7 + [0] * 7)
     assert (found["method"], found["before"], found["after"]) == (MCNEMAR, 0.4, 0.65)
@@ -39,7 +39,7 @@ def test_scores_of_0_and_1_are_tested_by_the_items_that_changed() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
-def test_mcnemars_p_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> None:
+def test_mcnemars_p_is_that_of_statsmodels(pairs):
     from statsmodels.stats.contingency_tables import mcnemar
 
     before, after = (np.array(side, float) for side in zip(*pairs, strict=True))
@@ -50,7 +50,7 @@ def test_mcnemars_p_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> No
     assert difference.lo < difference.hi  # shares that did not change are not certain
 
 
-def test_other_scores_are_tested_by_students_paired_t() -> None:
+def test_other_scores_are_tested_by_students_paired_t():
     rng = np.random.default_rng(0)
     before = rng.normal(size=40)
     after = before + rng.normal(0.3, 1, size=40)
@@ -66,14 +66,14 @@ def test_other_scores_are_tested_by_students_paired_t() -> None:
     [([0.5], [0.7]), ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4]), ([0.0, 0.5], [0.0, 0.5])],
     ids=["one item", "all alike", "no change"],
 )
-def test_where_nothing_can_be_said_nothing_is(before: list[float], after: list[float]) -> None:
+def test_where_nothing_can_be_said_nothing_is(before, after):
     difference, found = changed(before, after)
     assert found["p"] is found["smallest"] is None
     assert math.isnan(difference.lo)
     assert difference.value == pytest.approx(found["after"] - found["before"])
 
 
-def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all() -> None:
+def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all():
     items = [Item("t", "m", i, v) for i, v in [("a", 1), ("a", 0), ("b", 1), ("c", math.nan)]]
     found = item_scores([*items, Item("t", "other", "a", 3.0)])
     assert found["t", "m"].values == {"a": 0.5, "b": 1.0}
@@ -86,11 +86,9 @@ def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_al
     st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=30),
     st.randoms(use_true_random=False),
 )
-def test_order_does_not_matter_and_sides_turn_the_sign(
-    pairs: list[tuple[float, float]], random: st.DataObject
-) -> None:
+def test_order_does_not_matter_and_sides_turn_the_sign(pairs, random):
     shuffled = [*pairs]
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     before, after = zip(*pairs, strict=True)
     every = changed(before, after), changed(after, before), changed(*zip(*shuffled, strict=True))
     (difference, found), (turned, turned_test), (other, other_test) = every
@@ -102,7 +100,7 @@ def test_order_does_not_matter_and_sides_turn_the_sign(
         assert turned.lo == pytest.approx(-difference.hi, rel=1e-6, abs=1e-9)
 
 
-def test_means_of_shares_stay_within_0_and_1() -> None:
+def test_means_of_shares_stay_within_0_and_1():
     found = mean(scores([1, 1, 0, 1]))
     assert found.value == 0.75
     assert 0 <= found.lo < 0.75 < found.hi <= 1
@@ -110,7 +108,7 @@ def test_means_of_shares_stay_within_0_and_1() -> None:
 
 
 @pytest.mark.slow
-def test_intervals_cover_the_truth_and_what_is_detectable_is_found() -> None:
+def test_intervals_cover_the_truth_and_what_is_detectable_is_found():
     """400 sets of 120 items, whose changes are planted at the detectable size."""
     rng = np.random.default_rng(2)
     covered, found = [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def means(rng: np.random.Generator, *places: float) -> dict[str, np.ndarray]:
     return {name: place * line for name, place in zip(NAMES, places, strict=False)}
 
 
-def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
+def test_a_pair_is_measured_as_two_groups_alone_are():
     rng = np.random.default_rng(0)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
     every = scores_of(groups, paraphrases=4)
@@ -49,7 +48,7 @@ def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
         assert GroupEffect(pair, 3).estimate == GroupEffect(alone, 3).estimate
 
 
-def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
+def test_p_is_holms_over_all_pairs_and_all_sets():
     rng = np.random.default_rng(1)
     sets = [scores_of(planted(rng, means(rng, 0, 0.1, 0.3), PEOPLE, 1.0), 2) for _ in range(2)]
     effects = effects_of(sets, seed=0)
@@ -62,7 +61,7 @@ def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
     assert rows_of_all_groups(two, effects_of(two, 0), rows) == []
 
 
-def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all() -> None:
+def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all():
     rng = np.random.default_rng(3)
     scores = scores_of(planted(rng, means(rng, 0.3, 0.0, 1.0, 0.5), 40, 0.3))
     effects = effects_of([scores], seed=0)
@@ -80,9 +79,7 @@ def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all(
 
 
 @pytest.mark.parametrize("places", [(0.0, 0.0, 0.0, 0.0), (0.0, 0.6, 0.6, 0.6), (0, 0.2, 0.5, 1)])
-def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
-    places: tuple[float, ...],
-) -> None:
+def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(places):
     covered = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -92,7 +89,7 @@ def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
     assert covered >= 36  # of a true 95 % fewer would be seen once in 20 such tests
 
 
-def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() -> None:
+def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty():
     found = 0
     for seed in range(60):
         rng = np.random.default_rng(100 + seed)
@@ -102,7 +99,7 @@ def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() 
     assert found <= 7
 
 
-def test_the_omnibus_p_is_that_of_every_permutation_within_places() -> None:
+def test_the_omnibus_p_is_that_of_every_permutation_within_places():
     rng = np.random.default_rng(4)
     groups = planted(rng, means(rng, 0.0, 0.2, 0.4), 4, 1.0)
     every = np.stack([*groups.values()])  # [group, person, item]
@@ -119,7 +116,7 @@ def test_the_omnibus_p_is_that_of_every_permutation_within_places() -> None:
     assert omnibus_p(scores_of(planted(rng, means(rng, 0, 1, 2), 1, 1.0)), 0, 100) is None
 
 
-def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs() -> None:
+def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs():
     found = {0.0: 0, 0.5: 0}
     for place, seed in product(found, range(60)):
         rng = np.random.default_rng(200 + seed)
@@ -130,7 +127,7 @@ def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs()
     assert found[0.5] >= 30
 
 
-def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
+def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be():
     rng = np.random.default_rng(6)
     drawn = rng.standard_normal((10, 1000))
     lo, hi = bands(drawn)
@@ -140,7 +137,7 @@ def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
     assert ends == pytest.approx(np.quantile(drawn[0], [0.025, 0.975]), abs=0.1)
 
 
-def test_a_leaning_that_people_have_in_both_groups_is_no_noise() -> None:
+def test_a_leaning_that_people_have_in_both_groups_is_no_noise():
     """The same people in two groups: d² less s²/n of the differences, as in a paired design."""
     rng = np.random.default_rng(7)
     own = 2.0 * rng.standard_normal((PEOPLE, ITEMS))
@@ -159,7 +156,7 @@ def test_a_leaning_that_people_have_in_both_groups_is_no_noise() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_path: Path) -> None:
+def test_single_texts_of_every_pair_are_kept_and_read_again(named, tmp_path):
     rng = np.random.default_rng(8)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
     scores = scores_of(groups, paraphrases=2, named=named)

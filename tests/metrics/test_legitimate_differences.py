@@ -75,7 +75,7 @@ def brute_force(model: LanguageModel, *sets: CounterfactualSet) -> tuple[float, 
     return float(np.mean(by_paraphrase)), float(largest)
 
 
-def test_the_figure_is_its_definition_text_by_text(model: LanguageModel, tmp_path: Path) -> None:
+def test_the_figure_is_its_definition_text_by_text(model, tmp_path):
     rows = rows_of(model, tmp_path, EDIT, VOICES, RACES)
     together, voices, races, left = rows
     expected, largest = brute_force(model, VOICES, RACES)
@@ -94,7 +94,7 @@ def test_the_figure_is_its_definition_text_by_text(model: LanguageModel, tmp_pat
     assert LegitimateDifferences().counted(rows[::-1]) == [together]
 
 
-def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path) -> None:
+def test_what_changes_nothing_costs_nothing(model, tmp_path):
     none = AffineErasure(np.zeros((32, 1)), np.ones((1, 32)), np.zeros(32))
     identity = NamedEdit.of(Edit.at("resid_post", {1: none}), "identity")
     for row in rows_of(model, tmp_path, None, VOICES, RACES)[:3]:
@@ -105,7 +105,7 @@ def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path
     assert rows_of(model, tmp_path, None) == []  # without sets
 
 
-def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() -> None:
+def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured():
     alone = set_of("alone", ["{} ran the"], [(" race",)])
     of = {"test": (RACES, alone)}
     task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
@@ -126,7 +126,7 @@ def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
-def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
+def test_only_shares_count_and_both_ways_alike(draw, order):
     rng = np.random.default_rng(draw)
     shape = (3, 2, 4)
     shares = rng.uniform(0.05, 0.95, (2, *shape))
@@ -142,7 +142,7 @@ def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> N
     )
 
 
-def test_people_asked_about_several_sets_are_drawn_once() -> None:
+def test_people_asked_about_several_sets_are_drawn_once():
     """Where people differ and templates do not, the interval is that of the mean over people."""
     people, paraphrases = 20, 8
     own = np.random.default_rng(0).uniform(0, 0.3, (2, people))
@@ -159,11 +159,11 @@ def test_people_asked_about_several_sets_are_drawn_once() -> None:
     assert (row.hi - row.lo) / 2 == pytest.approx(width, rel=0.2)
 
 
-def test_what_is_left_is_the_share_of_the_group_effect() -> None:
+def test_what_is_left_is_the_share_of_the_group_effect():
     spread = np.random.default_rng(1).normal(0, 0.1, (8, 2, 6))
     group = np.array([[[1.0], [-1.0]]])
 
-    def with_effect(size: float) -> SetScores:
+    def with_effect(size):
         return of_groups(-3 + size * group + spread)
 
     row = left_row([(with_effect(1.0), with_effect(0.5))], 0)
@@ -176,19 +176,15 @@ def test_what_is_left_is_the_share_of_the_group_effect() -> None:
 
 
 @pytest.mark.slow
-def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_not(
-    testbed: LanguageModel,
-) -> None:
+def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_not(testbed):
     truth, gender = load_truth(), load_axis("gender")
     tests = [truth.counterfactual_set(family, "test", gender) for family in FAMILIES]
     before = [score(testbed, data) for data in tests]
 
-    def sets(*families: str) -> list[CounterfactualSet]:
+    def sets(*families):
         return [truth.counterfactual_set(family, "fit", gender) for family in families]
 
-    def under(
-        fit: list[CounterfactualSet], keep: list[CounterfactualSet], rank: int | None
-    ) -> list[Row]:
+    def under(fit, keep, rank):
         """Each family, both together, and what is left, under a preserving eraser of layer 4."""
         where = {"sites": ["resid_post"], "layers": (4,), "positions": "outputs"}
         neutral = truth.neutral_texts()[::5]

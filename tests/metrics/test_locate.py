@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,29 +68,29 @@ def log_p(model: LanguageModel, prompt: str, hooks: Any = ()) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def whole(testbed: LanguageModel) -> np.ndarray:
+def whole(testbed) -> np.ndarray:
     """The difference of the pair."""
     return log_p(testbed, PAIR[0]) - log_p(testbed, PAIR[1])
 
 
-def test_all_of_the_first_block_moves_all(testbed: LanguageModel, whole: np.ndarray) -> None:
+def test_all_of_the_first_block_moves_all(testbed, whole):
     np.testing.assert_allclose(moved(testbed, PatchPlace("resid_post", 0)), whole, atol=1e-5)
 
 
-def test_the_last_tokens_of_the_last_block_move_all(testbed: LanguageModel, whole: Any) -> None:
+def test_the_last_tokens_of_the_last_block_move_all(testbed, whole):
     place = PatchPlace("resid_post", testbed.n_layers - 1)
     np.testing.assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
     assert np.abs(moved(testbed, place, "person")).max() < 1e-5
 
 
 @pytest.mark.parametrize("site", INNER)
-def test_a_pair_with_itself_moves_nothing(testbed: LanguageModel, site: str) -> None:
+def test_a_pair_with_itself_moves_nothing(testbed, site):
     [text] = texts_of(testbed, PAIR[0])
     [found] = Patching(testbed, (text,), ((0, 0),), POSITIONS).moved(PatchPlace(site, 2))
     assert np.abs(found).max() < 1e-5
 
 
-def test_all_heads_together_are_the_output_of_attention(testbed: LanguageModel) -> None:
+def test_all_heads_together_are_the_output_of_attention(testbed):
     heads, attention = (moved(testbed, PatchPlace(site, 3)) for site in ("head", "attn_out"))
     np.testing.assert_allclose(heads, attention, atol=1e-5)
     assert np.abs(attention).max() > 1e-3
@@ -101,16 +100,14 @@ def test_all_heads_together_are_the_output_of_attention(testbed: LanguageModel) 
     ("site", "unit"), [*((site, None) for site in INNER), ("head", None), ("head", 1)]
 )
 @pytest.mark.parametrize("layer", [0, 3])
-def test_a_patch_is_that_of_a_pass_per_output(
-    testbed: LanguageModel, site: str, layer: int, unit: int | None
-) -> None:
+def test_a_patch_is_that_of_a_pass_per_output(testbed, site, layer, unit):
     """Names are one token, so that the cells of both runs are the same."""
     name, d = hook_name(testbed, site, layer), testbed.d_model // 4
     features = slice(None) if unit is None else slice(unit * d, (unit + 1) * d)
     person = 1
     found = []
     for output in OUTPUTS:
-        kept: list[torch.Tensor] = []
+        kept = []
         ids = [torch.tensor([testbed.tokenizer(p + output).input_ids]) for p in PAIR]
         assert ids[0].shape == ids[1].shape
         with (
@@ -121,7 +118,7 @@ def test_a_patch_is_that_of_a_pass_per_output(
         ):
             testbed.bridge(ids[0])
 
-        def put(x: torch.Tensor, hook: Any, kept: list[torch.Tensor] = kept) -> torch.Tensor:
+        def put(x, hook, kept=kept):
             flat = x.flatten(2).clone()
             flat[:, person, features] = kept[0].flatten(2)[:, person, features]
             return flat.view_as(x)
@@ -146,13 +143,11 @@ def task() -> Any:
     return ce.task("gender", {"fit": sets, "validation": sets, "test": sets}, names=few)
 
 
-def test_shares_depend_on_neither_batches_nor_order(
-    testbed: LanguageModel, task: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shares_depend_on_neither_batches_nor_order(testbed, task, monkeypatch):
     templates = templates_of(testbed, task.test, 12, seed=0)
     places = [PatchPlace("resid_post", layer) for layer in (0, 3)]
 
-    def shares(some: Any) -> np.ndarray:
+    def shares(some):
         patcher = Patcher(testbed, some, Patcher(testbed, some).differences())
         found = patcher.patched(places, POSITIONS).moved.sum(axis=0)
         heads = patcher.attributed("head").moved.sum(axis=0)
@@ -164,9 +159,7 @@ def test_shares_depend_on_neither_batches_nor_order(
     np.testing.assert_allclose(shares(templates), first, rtol=1e-4, atol=1e-4)
 
 
-def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(
-    testbed: LanguageModel, task: Any, tmp_path: Path
-) -> None:
+def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(testbed, task, tmp_path):
     rows = (
         Locate(pairs=24, sites=("resid_post",), units=("head",))
         .bound(task)
@@ -187,7 +180,7 @@ def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(
     assert correlation > 0.8
 
 
-def test_mistakes_are_refused() -> None:
+def test_mistakes_are_refused():
     for settings, says in (
         ({"pairs": 1}, "below 2"),
         ({"sites": ["resid_pst"]}, "did you mean 'resid_post'"),
@@ -197,7 +190,7 @@ def test_mistakes_are_refused() -> None:
             Locate(**settings)
 
 
-def test_intervals_of_shares_cover_the_truth() -> None:
+def test_intervals_of_shares_cover_the_truth():
     """Also where a resample may have next to no group difference in sum."""
     rng, share, hits = np.random.default_rng(0), 0.3, 0
     templates = [PatchTemplate(str(t), (f"{t} a", f"{t} b"), (), ()) for t in range(24)]
@@ -225,7 +218,7 @@ HALF_WIDTH = 0.2
 
 def row(metric: str, kind: str, head: tuple[int, int], value: float, p: float = 0.001) -> Row:
     place = {"activation": "head", "layer": float(head[0]), "unit": float(head[1])}
-    about: dict[str, Any] = {"split": "test", "group_a": "female", "group_b": "male"}
+    about = {"split": "test", "group_a": "female", "group_b": "male"}
     ends = {"lo": value - HALF_WIDTH, "hi": value + HALF_WIDTH}
     return Row(metric, value, dataset=kind, facets=place, detail={"p_adjusted": p}, **ends, **about)
 
@@ -241,7 +234,7 @@ def results() -> Results:
     return Results([*heads, *apart])
 
 
-def test_cells_whose_interval_contains_0_are_grey(results: Results) -> None:
+def test_cells_whose_interval_contains_0_are_grey(results):
     [figure] = VIEW.figure(results)
     image = draw(figure).axes[0].images[0]
     grey = image.get_array().mask
@@ -251,7 +244,7 @@ def test_cells_whose_interval_contains_0_are_grey(results: Results) -> None:
     assert middle == 0.5  # the scale is centred at 0
 
 
-def test_the_python_call_returns_a_frame_and_draws(testbed: LanguageModel, tmp_path: Path) -> None:
+def test_the_python_call_returns_a_frame_and_draws(testbed, tmp_path):
     task = ce.task("gender")
     frame = ce.locate(testbed, task, tmp_path, sites=["attn_out"], units=[], pairs=4)
     moved = frame[frame.metric == MOVED]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +16,6 @@ from countergen_edit.metrics.r.effect_rows import effect_rows, r_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 
 PEOPLE: dict[str, Callable[[str, int, int], str | None]] = {
     "the same": lambda group, place, prompt: f"{group}{place}",
@@ -51,7 +49,7 @@ def rows_of(scores: SetScores, together: bool = False) -> list[Row]:
 
 
 @pytest.mark.parametrize("kind", PEOPLE)
-def test_the_size_of_portions_changes_no_figure(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_portions_changes_no_figure(kind, monkeypatch):
     for scores, together in (
         (scores_of(kind, 20), False),
         (scores_of(kind, 21, ragged=True), False),
@@ -68,7 +66,7 @@ def test_the_size_of_portions_changes_no_figure(kind: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("kind", ["one each", "drawn anew", "nameless"])
-def test_memory_grows_with_the_prompts_and_not_with_their_square(kind: str) -> None:
+def test_memory_grows_with_the_prompts_and_not_with_their_square(kind):
     peaks = []
     for prompts in (80, 320):
         scores = scores_of(kind, prompts)
@@ -79,7 +77,7 @@ def test_memory_grows_with_the_prompts_and_not_with_their_square(kind: str) -> N
     assert peaks[1] < 5 * peaks[0]  # a square would be 16
 
 
-def test_what_people_of_a_prompt_add_is_theirs_alone() -> None:
+def test_what_people_of_a_prompt_add_is_theirs_alone():
     """Against one table of all people and items, with NaN where a person is not asked."""
     scores = scores_of("drawn anew", 9, ragged=True)
     people = GroupEffect(scores).people
@@ -102,11 +100,8 @@ def test_what_people_of_a_prompt_add_is_theirs_alone() -> None:
 
 
 def test_a_set_that_takes_more_than_half_of_the_memory_is_announced(
-    model: LanguageModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    model, tmp_path, monkeypatch, capsys
+):
     data = scores_of("one each", 3).data
     for free, said in ((2**40, ""), (2**10, "Scoring many takes 4.5e-05 of 9.5e-07 GiB of memory")):
         memory = SimpleNamespace(available=free)

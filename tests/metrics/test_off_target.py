@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from countergen_edit.metrics.r.metric import OffTarget
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.costs import OffTargetView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
@@ -58,7 +56,7 @@ def results_of(*edits: tuple[str, list[SetScores]], before: list[SetScores]) -> 
     return Results(rows, {"e": EDIT, "c": CONTROL})
 
 
-def test_a_planted_change_is_found_and_said() -> None:
+def test_a_planted_change_is_found_and_said():
     before = [scores("race", 0.3), scores("religion", 0.5)]
     after = [scores("race", 0.45), scores("religion", 0.5)]
     results = results_of(("e", after), ("c", before), before=before)
@@ -71,11 +69,11 @@ def test_a_planted_change_is_found_and_said() -> None:
     [said] = OffTargetView().sentences(results)
     assert said.startswith(f"Another axis got worse under leace (rank 1): race {row.value:.2f} → ")
     [table] = OffTargetView().sections(results)[0].tables()
-    starred = [[cell.starred for cell in line[1:]] for line in table.rows]  # type: ignore[union-attr]
+    starred = [[cell.starred for cell in line[1:]] for line in table.rows]
     assert starred == [[False, True, False], [False, False, False]]
 
 
-def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_judged() -> None:
+def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_judged():
     before, after = (scores("age", g, people=1, noise=0.1) for g in (0.3, 0.5))
     change, p = changed(GroupEffect(before), GroupEffect(after))
     assert change.lo > 0
@@ -92,7 +90,7 @@ def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_ju
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("texts", ["natural", "testbed"])
-def test_the_audited_axis_is_never_among_the_others(axis: str, texts: str) -> None:
+def test_the_audited_axis_is_never_among_the_others(axis, texts):
     has_names = axis in ("gender", "gender_es", "nationality", "pronouns", "race")
     own = TEST if has_names else AGE if axis == "age" else FAITH
     task = Task.from_config(axis, {"test": own}, texts=texts)
@@ -101,7 +99,7 @@ def test_the_audited_axis_is_never_among_the_others(axis: str, texts: str) -> No
     assert sorted(axes) == sorted({*listed} - {axis})
 
 
-def test_an_axis_that_is_fitted_on_is_not_another() -> None:
+def test_an_axis_that_is_fitted_on_is_not_another():
     stereotypes = {"source": "natural", "family": "stereotypes", "templates": 2, "people": 2}
     fit = [{**stereotypes, "axis": "race"}]
     task = Task.from_config("gender", {"fit": fit, "test": TEST}, texts="natural")
@@ -110,7 +108,7 @@ def test_an_axis_that_is_fitted_on_is_not_another() -> None:
         replace(task, other_axes=task.test)
 
 
-def test_one_s_own_sets_and_none() -> None:
+def test_one_s_own_sets_and_none():
     config = read_config("texts", "natural")
     data = {"test": TEST}
     assert Task.from_config("gender", data, texts={**config, "other_axes": None}).other_axes == ()
@@ -124,9 +122,7 @@ def test_one_s_own_sets_and_none() -> None:
         Task.from_config("gender", {**data, "other_axes": AGE}, texts=config)
 
 
-def test_the_group_effect_of_another_axis_is_the_planted_one(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_the_group_effect_of_another_axis_is_the_planted_one(testbed, tmp_path):
     truth = load_truth()
     data = truth.counterfactual_set("reasons", "test", load_axis("nationality"))
     task = Task(load_axis("gender"), ("female", "male"), other_axes=(data,))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ PROMPTS = (
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
+def task(tmp_path) -> Task:
     path = tmp_path / "mine.jsonl"
     lines = []
     for her, his in PROMPTS:
@@ -34,23 +32,21 @@ def task(tmp_path: Path) -> Task:
     return ce.task("gender", str(path), names=FEW)
 
 
-def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path: Path) -> None:
+def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path):
     path = tmp_path / "names.jsonl"
     names = ("Susan", "Linda", "Helen")
     lines = [{"input": f"{name} works as", "outputs": [" a nurse"]} for name in names]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     own = ce.task("gender", str(path), names=FEW)
-    cid: Any = METRICS.make("cid").bound(own)
-    fairpair: Any = METRICS.make("fairpair").bound(own)
+    cid = METRICS.make("cid").bound(own)
+    fairpair = METRICS.make("fairpair").bound(own)
     assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
 
 
-def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(
-    task: Task,
-) -> None:
-    fairpair: Any = METRICS.make("fairpair").bound(task)
+def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(task):
+    fairpair = METRICS.make("fairpair").bound(task)
     assert {frozenset((p.source, p.target)) for p in fairpair.prompts} == {*map(frozenset, PROMPTS)}
-    cid: Any = METRICS.make("cid").bound(task)
+    cid = METRICS.make("cid").bound(task)
     texts = [(s.of("female")[0].text, s.of("male")[0].text) for s in cid.data.samples]
     assert texts == [*PROMPTS]
     cid = METRICS.make("cid", {"templates": ["{name} came to the hospital as"]}).bound(task)
@@ -59,7 +55,7 @@ def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_other
     assert [prompt.label for prompt in fairpair.prompts] == ["{name} said that"]
 
 
-def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_path: Path) -> None:
+def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_path):
     path = tmp_path / "sides.csv"
     path.write_text("female,male,output\nA nun,A bishop, prays\n", "utf-8")
     own = ce.task("gender", str(path), names=FEW)

@@ -34,7 +34,6 @@ from countergen_edit.metrics.paraphrases import (
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
 
@@ -52,7 +51,7 @@ def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]
     return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
 
 
-def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
+def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others():
     found = spread([[1, -1], [0.9, -1.1], [-1, 1]])
     by_template = found["r_sd_over_paraphrases"].detail["paraphrases"]
     assert [line["a"] for line in by_template] == [1, 1, 1]
@@ -62,7 +61,7 @@ def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> 
     assert (flips.value, flips.n) == (pytest.approx(4 / 6), 6)
 
 
-def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
+def test_paraphrases_that_agree_hold_and_do_not_flip():
     lean = [[1.0, -1.0], [0.5, -0.5], [0.1, -2.0]]
     found = spread(lean)
     sd = found["r_sd_over_paraphrases"]
@@ -77,7 +76,7 @@ def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
     assert (alone.metric, alone.value) == ("r_sd_over_paraphrases", None)
 
 
-def test_reductions_are_those_of_each_paraphrase() -> None:
+def test_reductions_are_those_of_each_paraphrase():
     before, after = made_up([[1, -1], [2, -2]]), made_up([[1, -1], [0.2, -0.2]])
     found = reductions(before, after, 0)
     r = [np.abs(r_values(s)).reshape(2, 2).mean(axis=1) for s in (before, after)]
@@ -87,16 +86,14 @@ def test_reductions_are_those_of_each_paraphrase() -> None:
 
 
 @pytest.fixture(scope="module")
-def idle(testbed: LanguageModel) -> NamedEdit:
+def idle(testbed) -> NamedEdit:
     d = testbed.d_model
     nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
     return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
 
 
 @pytest.fixture(scope="module")
-def rows(
-    testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
-) -> list[Row]:
+def rows(testbed, idle, tmp_path_factory) -> list[Row]:
     truth, gender = load_truth(), load_axis("gender")
     families = ("stereotypes", "sentiment")
     test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)
@@ -110,7 +107,7 @@ def rows(
     ]
 
 
-def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> None:
+def test_the_testbed_leans_as_planted_on_every_paraphrase(rows):
     holds = [r for r in rows if r.metric == "paraphrases_holding" and r.edit == "none"]
     assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test"}
     assert all(r.value == r.n for r in holds)
@@ -124,9 +121,7 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     ("left", "falls", "halves"),
     [(0.3, 1, 1), (0.45, 1, 0), (0.735, 1, 0), (0.745, 0, 0), (0.754, 0, 0), (0.8, 0, 0)],
 )
-def test_a_paraphrase_counts_by_what_its_interval_shows(
-    left: float, falls: int, halves: int
-) -> None:
+def test_a_paraphrase_counts_by_what_its_interval_shows(left, falls, halves):
     """Of |R| 0.754 on both templates, where that is left of it."""
     before, after = (-np.log1p(-r) for r in (0.754, left))
     pair = (made_up([[d, -d], [d, -d]]) for d in (before, after))
@@ -135,20 +130,20 @@ def test_a_paraphrase_counts_by_what_its_interval_shows(
     assert fell.n == halved.n == 2
 
 
-def test_p_values_are_those_of_the_paired_test() -> None:
+def test_p_values_are_those_of_the_paired_test():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 3, 8))
     np.testing.assert_allclose(paired_p(a - b), ttest_rel(a, b, axis=-1).pvalue)
 
 
-def test_no_difference_at_all_is_insignificant_and_a_constant_one_is_not() -> None:
+def test_no_difference_at_all_is_insignificant_and_a_constant_one_is_not():
     assert paired_p(np.zeros(5)) == 1
     assert paired_p(np.full(5, 0.25)) == 0
     [found] = categories([np.array([[0.25] * 5, [-0.25] * 5, [0.0] * 5])])
     assert found.tolist() == [1, -1, 0]
 
 
-def test_correction_spans_the_whole_table() -> None:
+def test_correction_spans_the_whole_table():
     rng = np.random.default_rng(1)
     table = [rng.normal(0.55, 1, (20, 10)), rng.normal(0.55, 1, (30, 10))]
     plain = sum(int(np.abs(categories([row[None]])[0]).sum()) for part in table for row in part)
@@ -158,12 +153,12 @@ def test_correction_spans_the_whole_table() -> None:
 
 
 @given(arrays(np.int64, (4, 3), elements=st.integers(-1, 1)))
-def test_flips_are_counted_over_all_pairs_of_paraphrases(found: np.ndarray) -> None:
+def test_flips_are_counted_over_all_pairs_of_paraphrases(found):
     for o, flips in enumerate(flip_counts(found)):
         assert flips == sum(found[i, o] != found[j, o] for i, j in combinations(range(4), 2))
 
 
-def test_the_share_between_paraphrases_is_covered_over_outputs() -> None:
+def test_the_share_between_paraphrases_is_covered_over_outputs():
     """Of outputs whose paraphrases truly differ, each by its own amount: half of the variance."""
     rng, covered, widths = np.random.default_rng(0), 0, []
     for seed in range(100):
@@ -179,7 +174,7 @@ def test_the_share_between_paraphrases_is_covered_over_outputs() -> None:
 
 
 @given(arrays(np.float64, (3, 2, 4), elements=st.integers(-9, 9).map(float)))
-def test_leaning_finds_its_direction_on_other_paraphrases_and_other_pairs(d: np.ndarray) -> None:
+def test_leaning_finds_its_direction_on_other_paraphrases_and_other_pairs(d):
     found = leaning(d)
     for w in range(3):
         for tested, j in enumerate((1, 3)):
@@ -190,7 +185,7 @@ def test_leaning_finds_its_direction_on_other_paraphrases_and_other_pairs(d: np.
             assert found[w, tested] == pytest.approx(total / 2)
 
 
-def test_without_bias_no_direction_is_favoured_although_names_differ() -> None:
+def test_without_bias_no_direction_is_favoured_although_names_differ():
     rng = np.random.default_rng(0)
     holds = 0
     for _ in range(400):
@@ -201,7 +196,7 @@ def test_without_bias_no_direction_is_favoured_although_names_differ() -> None:
     assert holds / 1200 == pytest.approx(0.025, abs=0.015)  # the upper half of 5 %
 
 
-def test_crossed_variances_are_those_of_a_mixed_model() -> None:
+def test_crossed_variances_are_those_of_a_mixed_model():
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     rng = np.random.default_rng(3)

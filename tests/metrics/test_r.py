@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +44,7 @@ def make_scores(p: np.ndarray, paraphrases: int | None = None, *, named: bool = 
 
 
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
-def test_r_is_the_definition(p: np.ndarray) -> None:
+def test_r_is_the_definition(p):
     """Equation 1 of CounterGen, sides averaged over their variations first."""
     expected = [(female - male) / max(female, male) for female, male in p.mean(axis=2)]
     scores = make_scores(p)
@@ -59,23 +57,21 @@ def test_r_is_the_definition(p: np.ndarray) -> None:
 
 
 @given(log_probabilities, log_probabilities)
-def test_r_is_bounded_and_changes_sign_with_the_sides(a: np.ndarray, b: np.ndarray) -> None:
+def test_r_is_bounded_and_changes_sign_with_the_sides(a, b):
     values = relative_difference(a, b)
     assert np.all(np.abs(values) <= 1)
     np.testing.assert_array_equal(values, -relative_difference(b, a))
 
 
 @given(log_probabilities, log_probabilities, st.floats(-5000, 0))
-def test_r_does_not_change_when_both_probabilities_shrink_alike(
-    a: np.ndarray, b: np.ndarray, shift: float
-) -> None:
+def test_r_does_not_change_when_both_probabilities_shrink_alike(a, b, shift):
     # 5000 nats below: exponentiating first would divide 0 by 0. Adding the shift rounds at 1e-12.
     np.testing.assert_allclose(
         relative_difference(a + shift, b + shift), relative_difference(a, b), atol=1e-11
     )
 
 
-def test_a_resample_is_the_definition_on_the_drawn_names() -> None:
+def test_a_resample_is_the_definition_on_the_drawn_names():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.01, 1, size=(3, 2, 4))
     scores = make_scores(p)
@@ -91,14 +87,14 @@ def test_a_resample_is_the_definition_on_the_drawn_names() -> None:
             assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone() -> None:
+def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone():
     before = make_scores(np.array([[[0.8], [0.2]], [[0.2], [0.8]]]))
     after = make_scores(np.array([[[0.5], [0.5]], [[0.2], [0.8]]]))
     assert abs_r_reduction(before, after, 0).value == pytest.approx(0.5)
     assert abs_r_reduction(before, before, 0).value == pytest.approx(0)
 
 
-def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
+def test_one_prompt_gives_a_value_without_interval_or_star():
     scores = make_scores(np.array([[[0.6], [0.2]]]), named=False)
     r, absolute = r_rows(scores, seed=0)
     assert r.value == absolute.value == pytest.approx(2 / 3)
@@ -149,9 +145,7 @@ def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> l
         ("test", False, ["work_test", "story_test"]),
     ],
 )
-def test_what_is_removed_is_pooled_over_items(
-    model: LanguageModel, tmp_path: Path, split: Any, validation: bool, names: list[str]
-) -> None:
+def test_what_is_removed_is_pooled_over_items(model, tmp_path, split, validation, names):
     task = TASK if validation else replace(TASK, validation=())
     edit, metric = edit_of(0), R().bound(task)
     sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
@@ -167,7 +161,7 @@ def test_what_is_removed_is_pooled_over_items(
     assert (metric.removed(context, edit, "validation") is None) == (not validation)
 
 
-def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
+def test_rows_of_every_split(model, tmp_path):
     metric, context = R().bound(TASK), EvaluationContext(model, tmp_path)
     edited, unedited = (
         [row for split in ("test", "validation") for row in metric.measure(context, e, split)]

@@ -77,15 +77,13 @@ LITTLE = (0.06, 0.02, 0.10)
         ((-0.4, -0.9, 0.01), None, "no significant change"),
     ],
 )
-def test_the_interval_of_the_change_decides_its_class(
-    share: Interval, by_control: Interval | None, change: str
-) -> None:
+def test_the_interval_of_the_change_decides_its_class(share, by_control, change):
     controls = {} if by_control is None else {"a": by_control}
     results = results_of({"a": 0.01}, {"a": share}, by_control=controls)
     assert by_set(results, "e") == {"a": change}
 
 
-def test_one_count_of_sets_holds_in_every_sentence() -> None:
+def test_one_count_of_sets_holds_in_every_sentence():
     """Sets that no test covers, without bias, or that cannot be tested are listed, not left out."""
     before = {"jobs": 0.001, "tea": 0.6, "words": None}
     rows = results_of(before, {"jobs": FELL, "tea": FELL, "words": FELL}).rows
@@ -110,9 +108,7 @@ shares = st.tuples(*[st.floats(-1, 1)] * 3).map(
 @given(
     st.lists(st.tuples(st.sampled_from([0.001, 0.6, None]), shares, shares), min_size=1, max_size=3)
 )
-def test_a_set_has_one_class_and_the_same_in_every_place(
-    sets: list[tuple[float | None, Interval, Interval]],
-) -> None:
+def test_a_set_has_one_class_and_the_same_in_every_place(sets):
     """Judgement, sentence and table; and no class but by its own interval."""
     names = "abcd"[: len(sets)]
     results = results_of(
@@ -146,8 +142,8 @@ def test_a_set_has_one_class_and_the_same_in_every_place(
     ],
 )
 def test_a_bias_is_increased_only_where_the_interval_of_the_change_lies_above_zero(
-    p_after: float, change: Interval, is_increased: bool
-) -> None:
+    p_after, change, is_increased
+):
     results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": p_after})
     value, lo, hi = change
     grown = replace(gone("b", change), metric="group_effect_change", value=value, lo=lo, hi=hi)
@@ -157,7 +153,7 @@ def test_a_bias_is_increased_only_where_the_interval_of_the_change_lies_above_ze
     assert (said in VIEW.outcome(results, EDIT)) is is_increased
 
 
-def test_what_cannot_be_tested_has_no_class_and_what_has_one_name_is_not_tested() -> None:
+def test_what_cannot_be_tested_has_no_class_and_what_has_one_name_is_not_tested():
     weak = {"least_p_adjusted": 0.3, "names_to_test": 5}
     rows = [effect("a", 0.3, **weak), effect("a", 0.3, "e", **weak), gone("a", FELL)]
     results = Results(rows, {"e": EDIT})
@@ -195,8 +191,6 @@ SURE = effect("a", 0.001)
         ),
     ],
 )
-def test_no_bias_is_told_apart_from_what_is_uncertain_or_cannot_be_tested(
-    rows: list[Row], starts: list[str]
-) -> None:
+def test_no_bias_is_told_apart_from_what_is_uncertain_or_cannot_be_tested(rows, starts):
     for sentence, start in zip(VIEW.sentences(Results(rows)), starts, strict=True):
         assert sentence.startswith(start)

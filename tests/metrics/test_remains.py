@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,13 +29,13 @@ def probed(
     before: tuple[Share, Share] = BEFORE,
 ) -> list[Row]:
     """The rows of a certificate; chance is a half."""
-    figures: dict[str, Share] = {
+    figures = {
         "linear_probe_accuracy_before": before[0],
         "linear_probe_accuracy": linear,
         "nonlinear_probe_accuracy_before": before[1],
         "nonlinear_probe_accuracy": nonlinear,
     }
-    groups: dict[str, Any] = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male"}
+    groups = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male"}
     groups["edit"] = "e"
     rows = [Row("group_effect", 1.0, split="test", **groups)]
     for metric, (value, lo, hi) in figures.items():
@@ -63,9 +61,7 @@ NOTHING = (0.54, 0.45, 0.62), (0.5, 0.41, 0.59)
         (NEAR, NEAR, NOTHING, "never", "not find the group significantly (54 % [45, 62]"),
     ],
 )
-def test_the_stronger_finding_gives_the_meaning(
-    linear: Share, nonlinear: Share, before: tuple[Share, Share], case: str, says: str
-) -> None:
+def test_the_stronger_finding_gives_the_meaning(linear, nonlinear, before, case, says):
     """What probes did not find before the edit proves nothing."""
     [sentence] = said(probed(linear, nonlinear, before))
     assert says in sentence
@@ -73,9 +69,7 @@ def test_the_stronger_finding_gives_the_meaning(
 
 
 @given(st.tuples(*[st.tuples(*[st.floats(0, 1)] * 3).map(sorted)] * 2))
-def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_chance(
-    ends: tuple[list[float], list[float]],
-) -> None:
+def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_chance(ends):
     linear, nonlinear = ((value, lo, hi) for lo, value, hi in ends)
     [sentence] = said(probed(linear, nonlinear))
     for name, (_, lo, _) in ((" a linear", linear), (" a non-linear", nonlinear)):
@@ -83,13 +77,13 @@ def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_ch
         assert (f"{name} probe does not find the group" in sentence) == (lo <= 0.5)
 
 
-def test_an_edit_of_several_parts_was_not_probed_as_one() -> None:
+def test_an_edit_of_several_parts_was_not_probed_as_one():
     tested = [Row("group_effect", 1.0, edit="b", split="test", dataset="jobs_test")]
     [sentence] = said(tested)
     assert sentence.startswith("No probe read what leace-2@resid_post.4+5 leaves as a whole")
 
 
-def test_without_figures_nothing_is_said() -> None:
+def test_without_figures_nothing_is_said():
     rows = [row for row in probed(FOUND, FOUND) if row.metric != "nonlinear_probe_accuracy"]
     unknown = [Row(row.metric, None, split="validation", edit="e") for row in rows[1:]]
     assert said([]) == said(rows) == said(rows[:1], unknown) == []

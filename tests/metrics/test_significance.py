@@ -38,7 +38,7 @@ def shares_of_deals(a: Array, b: Array, blocks: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("people", "blocks"), [(2, 1), (3, 1), (4, 1), (2, 2), (2, 3), (3, 2)])
-def test_p_and_the_smallest_p_are_those_of_counting_all_deals(people: int, blocks: int) -> None:
+def test_p_and_the_smallest_p_are_those_of_counting_all_deals(people, blocks):
     a, b = np.random.default_rng(people).normal(size=(2, people, 2 * blocks))
     effect = GroupEffect(two_groups(a, b, blocks, named=blocks == 1))
     p, least = shares_of_deals(a, b, blocks)
@@ -47,7 +47,7 @@ def test_p_and_the_smallest_p_are_those_of_counting_all_deals(people: int, block
 
 
 @pytest.mark.parametrize("people", [2, 4])
-def test_people_who_are_in_both_groups_are_turned_round_one_by_one(people: int) -> None:
+def test_people_who_are_in_both_groups_are_turned_round_one_by_one(people):
     a, b = np.random.default_rng(1).normal(size=(2, people, 6))
     names = [f"n{i}" for i in range(people)]
     effect = GroupEffect(scores_of({"a": a, "b": b}, names={"a": names, "b": names}))
@@ -57,7 +57,7 @@ def test_people_who_are_in_both_groups_are_turned_round_one_by_one(people: int) 
     assert effect.least_p() == effect.least_p(people) == 2 / 2**people
 
 
-def test_deals_of_many_prompts_are_too_many_for_a_float_and_no_error() -> None:
+def test_deals_of_many_prompts_are_too_many_for_a_float_and_no_error():
     a, b = np.random.default_rng(0).normal(size=(2, 12, 120))
     effect = GroupEffect(two_groups(a, b, 60, named=False), permutations=50)
     assert effect.people.least_p() == 0.0
@@ -68,12 +68,10 @@ def test_deals_of_many_prompts_are_too_many_for_a_float_and_no_error() -> None:
     ("groups", "sets", "names", "needed", "least"),
     [(6, 1, 4, 6, "0.43"), (6, 2, 4, 7, "0.86"), (2, 1, 2, 4, "0.33"), (2, 3, 3, 5, "0.30")],
 )
-def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
-    groups: int, sets: int, names: int, needed: int, least: str
-) -> None:
+def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(groups, sets, names, needed, least):
     """The groups are 100 nats apart; with as many names as it asks for each pair is significant."""
 
-    def rows(people: int) -> Results:
+    def rows(people):
         rng = np.random.default_rng(0)
         means = {f"g{i}": np.full(6, 100.0 * i) for i in range(groups)}
         every = [scores_of(planted(rng, means, people, 0.1), 2) for _ in range(sets)]
@@ -98,7 +96,7 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
     assert any(class_of(row.detail) != "biased" for row in one_less.of("group_effect"))
 
 
-def test_a_row_counts_the_prompts_that_contain_names() -> None:
+def test_a_row_counts_the_prompts_that_contain_names():
     """One prompt in two says a name, the others group words: no prompt has a within-group null."""
     a, b = np.random.default_rng(0).normal(size=(2, 1, 12))
     scores = two_groups(a, b, 6, named=False)

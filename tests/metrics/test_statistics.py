@@ -6,7 +6,6 @@ Nominal 95 % intervals cover the truth in 93 to 97 % of simulated audits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ AUDITS, PEOPLE = 500, 10
 LOWEST, HIGHEST = 0.93, 0.97
 
 
-def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
+def test_the_interval_of_a_mean_agrees_with_scipy():
     values = np.random.default_rng(0).exponential(size=60)
     ours = bootstrap_mean(values, 0, "mean")
     theirs = stats.bootstrap(
@@ -46,7 +45,7 @@ def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
     assert ours.value == pytest.approx(values.mean())
 
 
-def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_none() -> None:
+def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_none():
     assert resample(1, 0, "one").tolist() == [[1.0]]
     alone = bootstrap_mean([0.5], 0, "one")
     assert alone.columns == {"value": 0.5, "lo": None, "hi": None}
@@ -66,9 +65,7 @@ def holm(p: np.ndarray) -> list[float]:
 @pytest.mark.parametrize(
     ("method", "oracle"), [("holm", holm), ("fdr_bh", stats.false_discovery_control)]
 )
-def test_corrections_are_their_definitions(
-    method: str, oracle: Callable[[np.ndarray], np.ndarray]
-) -> None:
+def test_corrections_are_their_definitions(method, oracle):
     p = np.concatenate([np.random.default_rng(0).uniform(size=30) ** 3, [0.0, 1.0, 0.5, 0.5]])
     np.testing.assert_allclose(adjusted(p, method), oracle(p), rtol=1e-14)
     assert adjusted([], method).size == 0
@@ -80,7 +77,7 @@ def tail(successes: int, n: int, p: float) -> float:
 
 
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_exact_interval_ends_where_either_tail_is_a_fortieth(counts: tuple[int, int]) -> None:
+def test_the_exact_interval_ends_where_either_tail_is_a_fortieth(counts):
     k, n = counts
     lo, hi = share_interval(k, n)
     assert lo <= k / n <= hi
@@ -89,7 +86,7 @@ def test_the_exact_interval_ends_where_either_tail_is_a_fortieth(counts: tuple[i
 
 
 @pytest.mark.parametrize("whole", [1.0, 100.0])
-def test_a_share_of_like_decisions_has_an_exact_interval(whole: float) -> None:
+def test_a_share_of_like_decisions_has_an_exact_interval(whole):
     """One that varies keeps its bootstrap."""
     for k in (0, 1):
         found = bootstrap_mean([k * whole] * 4, 0, "alike", whole=whole)
@@ -100,7 +97,7 @@ def test_a_share_of_like_decisions_has_an_exact_interval(whole: float) -> None:
     assert bootstrap_mean(mixed, 0, "m", whole=whole) == bootstrap_mean(mixed, 0, "m")
 
 
-def test_a_share_over_two_kinds_counts_the_fewer_clusters() -> None:
+def test_a_share_over_two_kinds_counts_the_fewer_clusters():
     weights = resample(6, 0, "many"), resample(3, 0, "few")
     found = estimate(np.zeros(RESAMPLES + 1), *weights, within=(0, 1), whole=1)
     assert (found.lo, found.hi) == share_interval(0, 3)
@@ -128,9 +125,7 @@ def an_audit(
 @pytest.mark.parametrize(
     ("templates", "template_effect", "name_effect"), [(4, 0.5, 0.2), (8, 0.05, 0.2)]
 )
-def test_intervals_of_r_and_of_mean_abs_r_cover(
-    templates: int, template_effect: float, name_effect: float
-) -> None:
+def test_intervals_of_r_and_of_mean_abs_r_cover(templates, template_effect, name_effect):
     rng = np.random.default_rng(0)
     bias = rng.normal(0, 0.4, 5)
     # Of infinitely many templates and names: names then raise both sides alike.
@@ -145,7 +140,7 @@ def test_intervals_of_r_and_of_mean_abs_r_cover(
 
 
 @pytest.mark.parametrize("clusters", [3, 5, 20])
-def test_intervals_of_a_mean_over_few_clusters_cover(clusters: int) -> None:
+def test_intervals_of_a_mean_over_few_clusters_cover(clusters):
     rng = np.random.default_rng(clusters)
     covered = 0
     for audit in range(2 * AUDITS):
@@ -156,7 +151,7 @@ def test_intervals_of_a_mean_over_few_clusters_cover(clusters: int) -> None:
     assert LOWEST <= covered / (2 * AUDITS) <= HIGHEST
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
+def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).normal(size=6)
     e = bootstrap_mean(values, 0, "student")
     assert e.value == pytest.approx(values.mean())
@@ -165,7 +160,7 @@ def test_the_interval_of_a_mean_is_students() -> None:
     assert e.hi == pytest.approx(expected.high, rel=0.02)
 
 
-def test_variance_is_told_apart_by_kind_of_cluster() -> None:
+def test_variance_is_told_apart_by_kind_of_cluster():
     rng = np.random.default_rng(0)
     a, b = rng.normal(0, 2.0, 5), rng.normal(0, 1.0, 30)
     drawn = [resample(5, 0, "a"), resample(30, 0, "b")]
@@ -175,7 +170,7 @@ def test_variance_is_told_apart_by_kind_of_cluster() -> None:
     np.testing.assert_allclose(parts, [a.var(ddof=1) / 5, b.var(ddof=1) / 30], rtol=1e-6)
 
 
-def test_more_clusters_than_draws_can_tell_apart_get_the_variance_left() -> None:
+def test_more_clusters_than_draws_can_tell_apart_get_the_variance_left():
     a = np.random.default_rng(0).normal(0, 2.0, 2000)
     weights = resample(2000, 0, "many")
     [part] = variance_parts(weights[1:] @ a / 2000, [weights[1:]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import directory
 from tests.papers.test_inlp import textbook
 
@@ -49,7 +47,7 @@ class Plain:
         """π(x) = x - Σ_k <x - m, d_k> d_k, after block `layer`."""
         m, d = (torch.tensor(x, dtype=torch.float32) for x in (m, d))
 
-        def hook(block: Any, args: Any, out: Any) -> Any:
+        def hook(block, args, out):
             x = out[0] if isinstance(out, tuple) else out
             x = x - ((x - m) @ d.T) @ d
             return (x, *out[1:]) if isinstance(out, tuple) else x
@@ -67,7 +65,7 @@ class Plain:
     @torch.no_grad()
     def activation(self, prompt: str, layer: int) -> np.ndarray:
         """After block `layer`, at the last token."""
-        kept: list[torch.Tensor] = []
+        kept = []
         block = self.model.transformer.h[layer]
         hook = block.register_forward_hook(
             lambda *args: kept.append(args[2][0] if isinstance(args[2], tuple) else args[2])
@@ -101,9 +99,7 @@ def row_of(rows: Sequence[ce.Row], **columns: Any) -> ce.Row:
     return row
 
 
-def test_table_1_takes_an_output_each_or_their_sum(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_table_1_takes_an_output_each_or_their_sum(testbed, task, tmp_path):
     rows = R().bound(task).measure(EvaluationContext(testbed, tmp_path), None)
     plain, found = Plain(), {}
     for data in task.test:
@@ -115,9 +111,7 @@ def test_table_1_takes_an_output_each_or_their_sum(
     assert abs(found["each"] - found["any"]) > 0.01  # they differ where outputs disagree
 
 
-def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(testbed, task, tmp_path):
     layers, [fit] = (1, 3), task.fit
     run = ce.search(
         testbed,

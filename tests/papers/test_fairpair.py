@@ -9,8 +9,6 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import combinations, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +54,7 @@ def phi(name: str, u: Fold, v: Fold) -> float:
 def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
     """B, V_gp and V_pg as the paper writes them, as double sums over folds."""
 
-    def variability(side: list[Fold]) -> float:
+    def variability(side):
         pairs = [phi(name, u, v) for u, v in combinations(side, 2)]
         return sum(pairs) / len(pairs)
 
@@ -66,7 +64,7 @@ def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
 
 def dealt(texts: list[str], k: int) -> list[Fold]:
     """k folds; which text is in which the paper leaves open: here card by card."""
-    hands: list[list[str]] = [[] for _ in range(k)]
+    hands = [[] for _ in range(k)]
     for i, text in enumerate(texts):
         hands[i % k].append(text)
     return [Fold(hand) for hand in hands]
@@ -83,7 +81,7 @@ def sampled(pg: list[str], gp: list[str]) -> Sampled:
 
 @pytest.mark.parametrize("name", ["jaccard", "sentiment"])
 @pytest.mark.parametrize("k", [2, 3, 7, 20])
-def test_b_and_v_between_folds_are_the_papers_sums(name: str, k: int) -> None:
+def test_b_and_v_between_folds_are_the_papers_sums(name, k):
     rng = np.random.default_rng(k)
     pg, gp = drawn(rng, 20), drawn(rng, 20)
     found = in_folds(PHIS.make(name), sampled(pg, gp), k)
@@ -91,7 +89,7 @@ def test_b_and_v_between_folds_are_the_papers_sums(name: str, k: int) -> None:
         assert getattr(found, key) == pytest.approx(value, abs=1e-12)
 
 
-def test_texts_are_unlike_and_folds_grow_alike() -> None:
+def test_texts_are_unlike_and_folds_grow_alike():
     """Figure 4's shape: with few folds, each has most words of its side, so that B is small."""
     rng = np.random.default_rng(0)
     one = sampled(drawn(rng, 60), drawn(rng, 60))
@@ -101,7 +99,7 @@ def test_texts_are_unlike_and_folds_grow_alike() -> None:
     assert b[-1] > 0.6
 
 
-def test_a_side_of_fewer_texts_than_folds_has_one_in_each() -> None:
+def test_a_side_of_fewer_texts_than_folds_has_one_in_each():
     rng = np.random.default_rng(1)
     pg, gp = drawn(rng, 3), drawn(rng, 8)
     found = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
@@ -117,8 +115,8 @@ def paired_t(a: list[float], b: list[float]) -> float:
     return float(2 * stdtr(n - 1, -abs(mean) / math.sqrt(variance / n)))
 
 
-def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed: Any, tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
+def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path):
+    sizes = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
     rows = fairpair(**sizes).measure(EvaluationContext(testbed, tmp_path), None)
     texts = []
     for file in sorted((tmp_path / "fairpair/none").glob("*[0-9a-f].jsonl")):
@@ -132,7 +130,7 @@ def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed: Any, tmp_
         texts.append(([p["p_x"][cut:] for p in perturbed], [pair["g_px"] for pair in pairs]))
     assert len(texts) == 3
 
-    def split(text: str) -> str:  # as plain words, which the testbed's are but for their marks
+    def split(text):  # as plain words, which the testbed's are but for their marks
         return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
 
     plain = [([split(t) for t in pg], [split(t) for t in gp]) for pg, gp in texts]
@@ -189,7 +187,7 @@ def table() -> list[Example]:
     return [Example(a, b, float(c), d == "✓") for a, b, c, d in marked]
 
 
-def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
+def test_similarity_by_each_unit_is_as_documented(table):
     alike = {
         unit: [round(100 * (1 - dissimilarity(of(e.original), of(e.perturbed))), 1) for e in table]
         for unit, of in (("characters", characters_of), ("words", word_set))
@@ -199,7 +197,7 @@ def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
 
 
 @pytest.mark.parametrize("compared", FILTER_UNITS)
-def test_each_filter_judges_as_the_table_does(table: list[Example], compared: str) -> None:
+def test_each_filter_judges_as_the_table_does(table, compared):
     """But characters, which take the third text for the same: what was added has few new ones."""
     judged = [e.reason(compared) for e in table]
     wrong = [r is None for r in judged] != [e.correct for e in table]
@@ -208,7 +206,7 @@ def test_each_filter_judges_as_the_table_does(table: list[Example], compared: st
     assert judged[2] == (None if compared == "characters" else "dissimilarity")
 
 
-def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) -> None:
+def test_the_rules_pass_every_filter_where_texts_are_long(table):
     for e in table:
         right = to_jane(e.original)
         passed = {
@@ -218,7 +216,7 @@ def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) 
         assert passed["characters"] is None or len(e.original) < 100
 
 
-def test_other_people_keep_their_gender(table: list[Example]) -> None:
+def test_other_people_keep_their_gender(table):
     """The paper's GPT-3.5 changed that of two half way through."""
     for e in table[1:3]:
         prompt, rest = e.original.split(".", 1)

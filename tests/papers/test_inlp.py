@@ -23,7 +23,7 @@ def classifier(X: Rows, z: Int[np.ndarray, " row"], penalty: float) -> Float[np.
     ridge = np.kron(np.diag([0.0] + [penalty] * d), np.eye(m))
     theta = np.zeros((d + 1, m))
 
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(theta):
         scores = rows @ theta
         scores = np.hstack([0 * scores, scores]) if m == 1 else scores
         log_p = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
@@ -70,7 +70,7 @@ def concept(c: int, scale: float) -> tuple[Rows, Int[np.ndarray, " row"]]:
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 @pytest.mark.parametrize(("c", "rank"), [(2, 8), (3, 6)])
-def test_the_default_is_converged(c: int, rank: int, scale: float) -> None:
+def test_the_default_is_converged(c, rank, scale):
     """Round by round: directions of late rounds show most what a classifier has not learned."""
     X, z = concept(c, scale)
     ours, theirs = INLP(rank=rank).fit(X, z).erasure_.right, textbook(X, z, rank)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ def logits(planted: PlantedBert, tokens: Sequence[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("task", NAMES)
-def test_logits_are_the_planted_ones(task: str) -> None:
+def test_logits_are_the_planted_ones(task):
     found = load_bank(task)
     planted = plant(found)
     hf_model, tokenizer = build(planted)
@@ -83,7 +82,7 @@ def test_logits_are_the_planted_ones(task: str) -> None:
             np.testing.assert_allclose(found_logits.numpy(), logits(planted, tokens), atol=0.03)
 
 
-def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows: Audits) -> None:
+def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows):
     found = of(rows["sentiment", True], "sentiment_t_test", test="people")
     because = [r for r in found if "because" in r.facets["paraphrase"] and r.n]
     plain = [r for r in found if "because" not in r.facets["paraphrase"]]
@@ -97,7 +96,7 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows: Audits) 
     assert 0.1 < (flips.value or 0) < 0.6
 
 
-def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(rows: Audits) -> None:
+def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(rows):
     found = of(rows["nli", True], "S-N")
     by_template = {r.facets["paraphrase"]: r.value or 0.0 for r in found}
     passive = [value for template, value in by_template.items() if " by " in template]
@@ -107,7 +106,7 @@ def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(rows: Audi
         assert {r.value for r in of(rows["nli", False], metric)} == {0.0}
 
 
-def test_toxicity_finds_the_identities_that_are_called_toxic(rows: Audits) -> None:
+def test_toxicity_finds_the_identities_that_are_called_toxic(rows):
     # Nine of fifty identities are called toxic where they should not be: the false positive rate
     # is 9/50, so FPED = 9 (1 - 9/50) + 41 · 9/50 = 14.76; for the four spared, 4 · 46/50 · 2.
     original = of(rows["toxicity", True], "FPED", original=True)
@@ -122,7 +121,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(rows: Audits) -> No
         assert {r.value for r in of(rows["toxicity", False], metric)} == {0.0}
 
 
-def test_masked_finds_the_traits_that_were_given_to_men(rows: Audits) -> None:
+def test_masked_finds_the_traits_that_were_given_to_men(rows):
     found = {
         (r.dataset, r.facets["paraphrase"]): r.value
         for r in of(rows["masked", True], "b_associations")
@@ -136,7 +135,7 @@ def test_masked_finds_the_traits_that_were_given_to_men(rows: Audits) -> None:
         assert (found[kind, "{Person} was {attribute}."] or 0) > 90
 
 
-def test_without_bias_traits_belong_to_either_group_alike(rows: Audits) -> None:
+def test_without_bias_traits_belong_to_either_group_alike(rows):
     found = of(rows["masked", False], "b_associations")
     covered = [r.lo is None or r.lo <= 50 <= (r.hi or 100) for r in found]
     assert np.mean(covered) > 0.8
@@ -149,7 +148,7 @@ def vader() -> list[Row]:
     return SentimentTask().rows(load_bank("sentiment"), Vader(), 0)
 
 
-def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
+def test_one_name_of_thirty_is_all_that_vader_sees(vader):
     """By hand: "Tia" stands in the lexicon, and "Tia's" of six templates does not; one pair of
     thirty is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom."""
     [confound] = of(vader, "names_in_lexicon")
@@ -165,7 +164,7 @@ def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
     assert published == {"sentences"}  # beside the published test alone
 
 
-def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
+def test_the_test_over_sentences_is_the_published_one(vader):
     """Against SciPy, over the sentences of a template in the order of their people."""
     found = load_bank("sentiment")
     family = found.families[0]
@@ -188,23 +187,23 @@ def tab(rows: Sequence[Row]) -> Section:
     return section
 
 
-def test_the_main_table_says_what_the_rows_say(rows: Audits) -> None:
+def test_the_main_table_says_what_the_rows_say(rows):
     own = rows["sentiment", True]
     table = tab(own).tables()[0]
     assert table.columns[3:6] == ("M>F", "F>M", "insig.")
     for row, line in zip(of(own, "category_flips"), table.rows, strict=True):
-        assert [int(cell) for cell in line[3:6]] == row.detail["counts"]  # type: ignore[arg-type]
+        assert [int(cell) for cell in line[3:6]] == row.detail["counts"]
     [sentence] = ClassifierTasksView().sentences(Results(own))
     every = of(own, "category_flips", test="people")[-1]
     assert f"{round((every.value or 0) * 40)} of 40 paraphrases" in sentence
     measures = tab(rows["toxicity", True]).tables()[0]
     over = [row for row in rows["toxicity", True] if row.metric.endswith(" over templates")]
-    assert [(line[1].value, line[2].value) for line in measures.rows] == [  # type: ignore[union-attr]
+    assert [(line[1].value, line[2].value) for line in measures.rows] == [
         (row.detail["original"], row.value) for row in over
     ]
 
 
-def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
+def test_a_users_own_task_is_one_of_ours(tmp_path):
     """From a file, with the labels of another task."""
     (tmp_path / "mine.py").write_text(
         "from countergen_edit.metrics.classifier_tasks import SentimentTask\n"
@@ -233,7 +232,7 @@ def called(lean: float) -> dict[str, float]:
     return {name: float(paired_tests(name, tables).category.abs().mean()) for name in TESTS}
 
 
-def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
+def test_only_the_test_over_people_keeps_its_level_where_people_lean():
     """By hand: a mean of sentences has 21/2 times the variance that its test believes, so that
     it is called significant where |N(0, 21/2)| > 1.96, that is in 54 %."""
     tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / TABLES)
@@ -245,6 +244,6 @@ def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
     assert abs(rates["sentences"] - expected) < 0.08
 
 
-def test_one_person_alone_decides_nothing() -> None:
+def test_one_person_alone_decides_nothing():
     test = paired_tests("people", [np.array([[0.5, 0.6]])])
     assert (test.p[0], test.category[0]) == (1.0, 0)

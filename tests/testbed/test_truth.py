@@ -15,13 +15,12 @@ from scipy.special import log_softmax
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import TRUTH
-from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import in_vocabulary_share, unknown_words
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel
 from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed
 from countergen_edit.testbed import Truth, directory, load_axis, load_truth, vocabulary
 from countergen_edit.testbed.truth import NameLeanings
@@ -40,7 +39,7 @@ def gender() -> Axis:
     return load_axis("gender")
 
 
-def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
+def test_every_planted_distribution_sums_to_one(truth):
     for prompt in (*truth.prompts, *truth.follow_ups):
         for p in prompt.probabilities.values():
             assert p.sum() == pytest.approx(1)
@@ -48,7 +47,7 @@ def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
             assert p.min() > 0
 
 
-def test_a_female_share_plants_the_odds_of_the_two_groups(truth: Truth) -> None:
+def test_a_female_share_plants_the_odds_of_the_two_groups(truth):
     # Hand-made from truth.yaml: the 60 shares sum to 30, so P(nurse | female) = 0.90 / 30 and
     # P(nurse | male) = 0.10 / 30, hence R = 1 - 1/9 where no name leans.
     prompt = truth.of("occupations", "test")[0]
@@ -62,14 +61,14 @@ def test_a_female_share_plants_the_odds_of_the_two_groups(truth: Truth) -> None:
     assert effect[prompt.template, " a nurse"] == pytest.approx(np.log(9))
 
 
-def test_nationality_is_planted_by_country(truth: Truth) -> None:
+def test_nationality_is_planted_by_country(truth):
     prompt = truth.of("reasons", "fit")[0]
     p = prompt.probability("egypt_male")
     np.testing.assert_array_equal(p, prompt.probability("egypt_female"))
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
 
 
-def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
+def test_people_of_one_group_differ_in_the_corpus_as_planted(truth, gender):
     """Counts of every name over all templates of a family, against what was planted for it."""
     prompts = tuple(p for p in truth.prompts if p.family == "traits")
     everybody = TRAINER.people(truth, gender)
@@ -92,13 +91,13 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
         assert np.abs(counts[person.name] - expected * total).max() < 2
 
 
-def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
+def test_the_same_seed_gives_the_same_corpus(truth, gender):
     short = replace(TRAINER.Corpus.of(directory() / TRUTH), documents=200)
     one, same, other = (list(TRAINER.documents(truth, short, gender, seed)) for seed in (1, 1, 2))
     assert one == same != other
 
 
-def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(truth: Truth) -> None:
+def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(truth):
     axis, pair = load_axis("nationality"), ("egypt_male", "usa_male")
     longer = axis.with_names(lambda group, split: (*group.names[split], f"{group.name} {split}"))
     planted = truth.counterfactual_set("reasons", "test", longer, pair)
@@ -111,7 +110,7 @@ def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(tr
     }
 
 
-def test_an_unknown_family_is_named(truth: Truth) -> None:
+def test_an_unknown_family_is_named(truth):
     with pytest.raises(UserError, match="no templates in the 'fit' split"):
         truth.of("stereotypes", "fit")
     with pytest.raises(UserError, match="planted on axis 'nationality'"):
@@ -122,14 +121,14 @@ WORDS = vocabulary(load_truth())
 FEW = {"fit": 4, "few": 2, "validation": 3, "test": 4}
 
 
-def test_every_set_that_was_planted_is_in_words_of_the_corpus() -> None:
+def test_every_set_that_was_planted_is_in_words_of_the_corpus():
     assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
     for data in Task.from_config("gender", "contexts").every_set:
         if data.axis == "gender":
             assert in_vocabulary_share(WORDS, data) == 1.0
 
 
-def test_sets_outside_the_vocabulary_are_left_out() -> None:
+def test_sets_outside_the_vocabulary_are_left_out():
     task = Task.from_config("age", names=FEW)
     left = api.in_vocabulary(api.load("testbed"), task)
     assert not left.test
@@ -148,9 +147,7 @@ GROUPS = ("female", "male")
 
 @given(seed=st.integers(0, 10**9), outputs=st.integers(2, 70))
 @settings(deadline=None, max_examples=50)
-def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(
-    seed: int, outputs: int
-) -> None:
+def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(seed, outputs):
     u, w = NameLeanings(seed, 0.4, 0.3, ("f",)).directions("f", outputs)
     for direction in (u, w):
         assert direction.mean() == pytest.approx(0, abs=1e-9)
@@ -158,10 +155,10 @@ def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(
     assert u @ w == pytest.approx(0 if outputs > 2 else 2, abs=1e-6)
 
 
-def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
+def test_a_name_brings_one_leaning_to_all_families_and_one_to_each():
     leanings = NameLeanings(7, 0.4, 0.3, ("f", "g"))
 
-    def strengths(family: str, size: int) -> np.ndarray:
+    def strengths(family, size):
         directions = leanings.directions(family, size)
         return np.array(
             [directions @ leanings.of(f"{i}", family, size) / size for i in range(1500)]
@@ -178,7 +175,7 @@ def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
     assert not leanings.of("Jane", "h", 12).any()
 
 
-def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
+def test_the_mean_over_all_names_is_that_of_very_many(truth):
     """Planted R and effect by quadrature, against a draw of people by the definition."""
     r, effect = truth.planted(GROUPS)
     for family in ("drinks", "double_bind_success", "questions"):
@@ -199,7 +196,7 @@ def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
         )
 
 
-def test_quadrature_has_converged() -> None:
+def test_quadrature_has_converged():
     leanings = NameLeanings(3, 0.4, 0.3, ("f",))
     log_p = np.log(np.random.default_rng(0).dirichlet(np.ones(20)))
     weights, at_nodes = leanings.population("f", log_p)
@@ -210,7 +207,7 @@ def test_quadrature_has_converged() -> None:
     np.testing.assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
 
 
-def test_the_scores_of_a_set_are_those_of_its_people(truth: Truth) -> None:
+def test_the_scores_of_a_set_are_those_of_its_people(truth):
     data = truth.counterfactual_set("sentiment", "test", load_axis("gender"))
     scores = truth.scores(data)
     outputs = truth.of("sentiment", "test")[0].outputs
@@ -224,11 +221,11 @@ def test_the_scores_of_a_set_are_those_of_its_people(truth: Truth) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(testbed: LanguageModel) -> DataFrame:
+def found(testbed) -> DataFrame:
     return verify_testbed(testbed, load_truth())
 
 
-def test_measured_r_equals_planted_r(found: DataFrame) -> None:
+def test_measured_r_equals_planted_r(found):
     assert found.loc["occupations", "correlation of R"] >= 0.98
     assert found.loc["occupations", "difference of R"] <= 0.05
     # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
@@ -239,16 +236,14 @@ def test_measured_r_equals_planted_r(found: DataFrame) -> None:
         assert difference <= rare.get(family, 0.08), family
 
 
-def test_measured_group_effects_are_those_planted(found: DataFrame) -> None:
+def test_measured_group_effects_are_those_planted(found):
     assert found["effect planted"].corr(found["effect"]) >= 0.98
     assert found["correlation of items"].min() >= 0.98
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 @pytest.mark.parametrize("family", ["drinks", "double_bind_baseline"])
-def test_where_only_people_differ_no_group_effect_is_significant(
-    family: str, split: Split, testbed: LanguageModel
-) -> None:
+def test_where_only_people_differ_no_group_effect_is_significant(family, split, testbed):
     data = load_truth().counterfactual_set(family, split, load_axis("gender"))
     _, planted = load_truth().planted(data.groups)
     assert max(abs(planted[s.template, o]) for s in data.samples for o in s.outputs) < 1e-9
@@ -257,18 +252,18 @@ def test_where_only_people_differ_no_group_effect_is_significant(
     assert mean_r(effect.scores, 0)[1].value > 0.02  # for people do differ
 
 
-def test_what_names_lean_to_shows_after_templates_never_fitted(found: DataFrame) -> None:
+def test_what_names_lean_to_shows_after_templates_never_fitted(found):
     leaning = found.loc[[*load_truth().leanings.families], "correlation of names"]
     assert leaning.min() >= 0.95
 
 
-def test_pronouns_agree_with_their_person(testbed: LanguageModel) -> None:
+def test_pronouns_agree_with_their_person(testbed):
     found = agreement_shares(testbed, load_truth())
     assert {*found} == {"", "female", "male"}
     assert min(p or 0.0 for p in found.values()) >= 0.98
 
 
-def test_every_name_is_one_token(testbed: LanguageModel) -> None:
+def test_every_name_is_one_token(testbed):
     for person in TRAINER.people(load_truth(), load_axis("gender")):
         for text in (person.name, f" {person.name}"):
             ids = testbed.tokenizer(text).input_ids
