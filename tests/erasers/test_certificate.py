@@ -1,7 +1,5 @@
 """Certificates and their intervals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -102,7 +100,7 @@ def accuracies(certificate):
     return {k: v for k, v in vars(certificate).items() if "accuracy" in k or k == "intervals"}
 
 
-def wilson(hits: int, count: int) -> tuple[float, float]:
+def wilson(hits, count):
     lo, hi = proportion_confint(hits, count, method="wilson")
     return float(lo), float(hi)
 

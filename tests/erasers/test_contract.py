@@ -1,9 +1,5 @@
 """The scikit-learn contract of erasers: estimator checks, and metadata of `fit`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
@@ -26,10 +22,10 @@ Y = np.repeat(["a", "b"], 10)
 class Broken(MeanDifference):
     """Ends its fit in a way of its own."""
 
-    def __init__(self, how: str = "") -> None:
+    def __init__(self, how=""):
         self.how = how
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X, y):
         if self.how == "stores another width":
             self._store(AffineErasure(np.eye(2)[:, :1], np.eye(2)[:1], np.zeros(2)), np.unique(y))
         elif self.how == "returns nothing":
@@ -73,7 +69,7 @@ OFFERED = {
 class Own(MeanDifference):
     """A map that a user wrote."""
 
-    def fit(self, X: Any, y: Any, *, contexts: Any = None) -> Own:
+    def fit(self, X, y, *, contexts=None):
         self.contexts_ = contexts
         super().fit(X, y)
         return self

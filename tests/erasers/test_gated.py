@@ -1,7 +1,5 @@
 """Erasure behind a gate: it acts where a difference is to go, and nowhere else to the last bit."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -19,7 +17,7 @@ D = 10
 numbers = st.floats(-5, 5, allow_nan=False, width=32)
 
 
-def planted(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def planted(n=400, seed=0):
     """Rows, classes, and which are to be kept: in both kinds the classes differ along axis 0.
 
     No map that acts on all rows alike erases it in one kind and keeps it in the other. The kinds
@@ -33,7 +31,7 @@ def planted(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.nda
     return X, z, keep
 
 
-def gap(X: np.ndarray, z: np.ndarray) -> float:
+def gap(X, z):
     return float(np.linalg.norm(X[z == 1].mean(axis=0) - X[z == 0].mean(axis=0)))
 
 

@@ -1,7 +1,5 @@
 """Laws that hold for every eraser, and for a random rotation of one."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -14,10 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 from countergen_edit.erasers import ERASERS, AffineErasure
 from countergen_edit.erasers.affine import randomly_rotated
-from tests.erasers.conftest import TABLE, Row, concept, is_orthogonal
+from tests.erasers.conftest import TABLE, concept, is_orthogonal
 
 
-def fitted(row: Row, X: np.ndarray, z: np.ndarray):
+def fitted(row, X, z):
     return clone(row.eraser).fit(X, z)
 
 
@@ -123,7 +121,7 @@ def test_every_registered_eraser_has_a_row():
     assert {type(row.eraser) for row in TABLE.values()} == maps
 
 
-def oblique(d: int, k: int, seed: int) -> AffineErasure:
+def oblique(d, k, seed):
     """A projection along other directions than it reads: R L = 1."""
     rng = np.random.default_rng(seed)
     right = rng.normal(size=(k, d))

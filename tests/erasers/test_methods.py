@@ -1,7 +1,5 @@
 """Each method against a brute-force copy or an independent solver."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

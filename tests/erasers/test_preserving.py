@@ -1,7 +1,5 @@
 """The preserving eraser keeps some contexts, erases the others, and changes least."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 

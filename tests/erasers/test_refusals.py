@@ -1,7 +1,5 @@
 """Invalid input is refused in one line."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 
@@ -25,7 +23,7 @@ from tests.erasers.conftest import TABLE, concept
 X, z = concept(n=40, d=6)
 
 
-def refusal(call, *args, **kwargs) -> str:
+def refusal(call, *args, **kwargs):
     with pytest.raises(UserError) as caught:
         call(*args, **kwargs)
     assert "\n" not in str(caught.value)

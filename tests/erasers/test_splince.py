@@ -1,7 +1,5 @@
 """SPLINCE erases one covariance, keeps another, and of all affine maps that do changes least."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import numpy as np
@@ -13,9 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from countergen_edit.erasers import LEACE, SPLINCE
 
 
-def erase_and_keep(
-    n: int = 120, d: int = 6, c: int = 2, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def erase_and_keep(n=120, d=6, c=2, seed=0):
     """Rows to erase, then rows to keep: classes differ along partly the same directions in both."""
     rng = np.random.default_rng(seed)
     z, keep = rng.integers(0, c, size=n), np.arange(n) >= 0.7 * n
@@ -25,7 +21,7 @@ def erase_and_keep(
     return rng.normal(size=(n, d)) @ mix + 1.5 * differ + 3.0 + keep[:, None], z, keep
 
 
-def cross_covariance(X: np.ndarray, z: np.ndarray) -> np.ndarray:
+def cross_covariance(X, z):
     """The d × c matrix cov(x, z) of one-hot z."""
     Z = np.eye(z.max() + 1)[z]
     return np.asarray((X - X.mean(axis=0)).T @ (Z - Z.mean(axis=0)) / len(X))

@@ -1,9 +1,5 @@
 """What is asked in a chat template is a user's message, and what is scored or drawn the reply."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,18 +9,18 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import is_asked, likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
-from countergen_edit.models import LanguageModel, generate, in_template
+from countergen_edit.models import generate, in_template
 from tests.made_benchmarks import settings
 from tests.metrics.fairpair_settings import TASK
 from tests.metrics.small import chat_model
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> LanguageModel:
+def model(tmp_path_factory):
     return chat_model(tmp_path_factory.mktemp("qwen2"), "Write.")
 
 
-def log_p(model: LanguageModel, before: str, text: str) -> float:
+def log_p(model, before, text):
     """Of a text after other words, by one plain pass."""
     first, own = (model.tokenizer(part).input_ids for part in (before, text))
     with torch.no_grad():
@@ -67,7 +63,7 @@ def test_a_request_of_the_users_stands_before_a_question(model, tmp_path):
     assert plain != value
 
 
-def fairpair(**more: Any) -> FairPair:
+def fairpair(**more):
     small = {"n": 4, "max_new_tokens": 5, "permutations": 9, "ngrams": 0}
     return FairPair(**small, **more).bound(TASK, "fairpair")
 

@@ -1,13 +1,10 @@
 """Figures of benchmarks are those of their papers, their changes are found, and said as found."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +21,12 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks import Benchmarks, counts_of, figures_of_counts, limited
+from countergen_edit.metrics.benchmarks import counts_of, figures_of_counts, limited
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.reports.views.benchmarks import BenchmarksView
 from tests.made_benchmarks import (
     MEN_S,
@@ -50,7 +47,7 @@ Score = Callable[[str, str], tuple[float, int]]
 
 
 @pytest.fixture(scope="module", params=["qwen2", "llama"])
-def model(request, tmp_path_factory) -> LanguageModel:
+def model(request, tmp_path_factory):
     """Without and with a token that texts begin with; both read longer texts than usual."""
     return load_model(
         long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu"
@@ -58,7 +55,7 @@ def model(request, tmp_path_factory) -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def plain(model) -> Score:
+def plain(model):
     """The same model through `transformers` alone, one text at a time."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -76,16 +73,16 @@ def plain(model) -> Score:
     return score
 
 
-def task() -> Task:
+def task():
     return Task.from_config("gender", {"test": TEST, "other_axes": None})
 
 
-def bound(made: Path, **more: Any) -> Benchmarks:
+def bound(made, **more):
     metric = METRICS.make("benchmarks", settings(made) | more)
     return metric.bound(task(), "benchmarks")
 
 
-def an_edit(width: int = 32, size: float = 1.0) -> NamedEdit:
+def an_edit(width=32, size=1.0):
     direction = np.random.default_rng(3).normal(size=(4, width))
     q = np.linalg.qr(direction.T)[0]
     erasure = AffineErasure(size * q, q.T, np.zeros(width))
@@ -95,7 +92,7 @@ def an_edit(width: int = 32, size: float = 1.0) -> NamedEdit:
     )
 
 
-def by_facets(rows: list[Row], metric: str = "benchmark") -> ByFacets:
+def by_facets(rows, metric="benchmark"):
     return {
         (r.dataset, r.facets["figure"], r.facets.get("part"), r.facets["bias_type"]): r
         for r in rows
@@ -104,7 +101,7 @@ def by_facets(rows: list[Row], metric: str = "benchmark") -> ByFacets:
 
 
 @pytest.fixture(scope="module")
-def rows(made, model, tmp_path_factory) -> ByFacets:
+def rows(made, model, tmp_path_factory):
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
@@ -116,16 +113,14 @@ def rows(made, model, tmp_path_factory) -> ByFacets:
     return by_facets(found)
 
 
-def figures_of(
-    name: str, items: list[BenchmarkItem], scores: Sequence[Sequence[float]]
-) -> dict[str, Any]:
+def figures_of(name, items, scores):
     """Figures of items whose texts have these scores."""
     benchmark = benchmark_named(name)
     found = figures_of_counts(benchmark, counts_of(benchmark, items, scores), 0)
     return {figure.kind.name: figure for figure in found}
 
 
-def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
+def evaluation(scored):
     """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
     counts = defaultdict(list)
     for target, p in scored:
@@ -330,7 +325,7 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
         assert row.detail["p"] == 1.0
 
 
-def counted(values: np.ndarray, clusters: np.ndarray) -> Any:
+def counted(values, clusters):
     """CrowS-Pairs' figure of items of which only some were counted as preferred."""
     counts = pd.DataFrame({"cluster": [f"c{c}" for c in clusters], "pro": values, "items": 1.0})
     counts = counts.assign(part="", bias_type="x", group="")
@@ -338,7 +333,7 @@ def counted(values: np.ndarray, clusters: np.ndarray) -> Any:
     return found
 
 
-def change(before: np.ndarray, after: np.ndarray, clusters: np.ndarray) -> Any:
+def change(before, after, clusters):
     return counted(after, clusters).less(counted(before, clusters).draws)
 
 
@@ -360,7 +355,7 @@ def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
-def _study(rng: np.random.Generator, clusters: np.ndarray, effect: float) -> Any:
+def _study(rng, clusters, effect):
     lean = rng.normal(0, 0.08, 20)[clusters]
     before = (rng.random(len(clusters)) < 0.6 + lean).astype(float)
     moved = rng.random(len(clusters)) < 0.3

@@ -4,21 +4,18 @@ Its own tasks are asked, of benchmarks that we made and of a random model. It su
 of single precision: likelihoods agree to what that leaves, and figures, which count them, entirely.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.metrics.benchmarks import likelihoods
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
-from tests.metrics.test_benchmarks import ByFacets, bound, by_facets
+from tests.metrics.test_benchmarks import bound, by_facets
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
 pytestmark = pytest.mark.slow
@@ -30,13 +27,13 @@ STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> LanguageModel:
+def model(tmp_path_factory):
     """One whose texts begin with a token, after which the harness scores the first one, too."""
     return load_model(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def harness(model, tmp_path_factory) -> dict[str, Any]:
+def harness(model, tmp_path_factory):
     """What the harness says of all three, its data as the published ones have their columns."""
     folder = tmp_path_factory.mktemp("harness")
     rows = {
@@ -47,13 +44,13 @@ def harness(model, tmp_path_factory) -> dict[str, Any]:
     return evaluated(Path(model.name), [own_task(n, own, folder) for n, own in rows.items()])
 
 
-def crows_pairs_rows() -> list[dict[str, str]]:
+def crows_pairs_rows():
     # The harness would take a column without a name for the text before the sentence.
     rows = [row for row in crows_pairs() if row["bias_type"] == "gender"]
     return [row | {"number": row.pop("")} for row in rows]
 
 
-def winogender_rows() -> list[dict[str, Any]]:
+def winogender_rows():
     rows = []
     for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
@@ -63,7 +60,7 @@ def winogender_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def bbq_rows() -> list[dict[str, Any]]:
+def bbq_rows():
     rows = []
     for category, stereotyped in STEREOTYPED.items():
         for row in map(json.loads, bbq()[f"BBQ/data/{category}.jsonl"].splitlines()):
@@ -72,9 +69,7 @@ def bbq_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def ours(
-    made: Path, model: LanguageModel, folder: Path, **more: Any
-) -> tuple[dict[str, list[float]], ByFacets]:
+def ours(made, model, folder, **more):
     """The likelihoods of each item's texts by its id, and the figures."""
     metric, context = bound(made, **more), EvaluationContext(model, folder)
     [(benchmark, items)] = metric.read.values()

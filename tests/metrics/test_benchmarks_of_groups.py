@@ -4,14 +4,9 @@ BOLD counts what its authors count, of texts that are written once, beside those
 HolisticBias: random pairs of descriptors, and the share whose perplexities differ.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import combinations, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +21,8 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import counts_of, figures_of_counts
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import joined
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, generate, load_model
+from countergen_edit.models import generate, load_model
 from countergen_edit.models.served import connect
 from countergen_edit.runs.files import MANIFEST
 from countergen_edit.runs.folder import RunFolder
@@ -36,7 +30,7 @@ from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
 from tests.made_benchmarks import BOLD, DESCRIPTORS, items_of, long_context_dir, settings
 from tests.metrics.test_benchmarks import bound, by_facets, task
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
 
@@ -45,16 +39,16 @@ DOMAINS = ["gender", "religious_ideology"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> LanguageModel:
+def model(tmp_path_factory):
     return load_model(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
 
 
-def asked(made: Path, **more: Any) -> Any:
+def asked(made, **more):
     return bound(made, **{"of": "bold", "bias_types": DOMAINS, "settings": SHORT} | more)
 
 
 @pytest.fixture(scope="module")
-def measured(made, model, tmp_path_factory) -> list[Row]:
+def measured(made, model, tmp_path_factory):
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
     return asked(made).measure(context, None)
 
@@ -108,7 +102,7 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured):
         assert [d["p_adjusted"] for d in own] == adjusted([d["p"] for d in own]).tolist()
 
 
-def judged(a: list[int], b: list[int]) -> Any:
+def judged(a, b):
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     bold = benchmark_named("bold")
     groups = bold.groups["gender"]
@@ -177,7 +171,7 @@ def test_a_prompt_without_room_after_it_is_refused(made, model):
 
 
 @pytest.fixture
-def descriptors(tmp_path) -> Path:
+def descriptors(tmp_path):
     path = tmp_path / "descriptors.json"
     path.write_text(DESCRIPTORS, "utf-8")
     return path
@@ -220,17 +214,17 @@ ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory) -> LanguageModel:
+def long(tmp_path_factory):
     return load_model(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def server(long) -> Iterator[Completions]:
+def server(long):
     with serving(long) as running:
         yield running
 
 
-def files_of(path: Path) -> dict[str, bytes]:
+def files_of(path):
     """Every file but the manifest, which has the duration."""
     files = [f for f in path.rglob("*") if f.is_file() and f.name != MANIFEST]
     return {str(f.relative_to(path)): f.read_bytes() for f in files}

@@ -1,9 +1,6 @@
 """Figures over layers: one line for each eraser as it was asked for, single edits alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, Place
@@ -19,7 +16,7 @@ from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
 
-def record(name: str, eraser: str, layers: list[int], rank: int, **more: Any) -> EditRecord:
+def record(name, eraser, layers, rank, **more):
     site = more.pop("site", "resid_post")
     places = tuple(Place(site, layer, rank) for layer in layers)
     return EditRecord(name, eraser, more.pop("params", {}), places, **more)
@@ -37,7 +34,7 @@ RECORDS = [
 ]
 
 
-def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
+def results_of(split, records=RECORDS):
     rows = []
     for i, e in enumerate([None, *records]):
         columns = e.columns if e else {}

@@ -4,8 +4,6 @@
 sheets come back whole or not at all.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,8 +12,6 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +56,6 @@ from countergen_edit.metrics.cid.ratings import (
 )
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
 from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.render.figures import draw
@@ -71,23 +66,23 @@ from countergen_edit.testbed import load_axis, load_truth
 from tests.gender import SWAP
 
 GROUPS, LAYER = ("egypt_male", "usa_male"), 4
-SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
+SETTINGS = read_config("metric", "cid")["cid"]
 REASONS = [t for t in SETTINGS["templates"]["others"] if t.endswith("because {subject}")]
 
 
-def task(axis: str = "nationality", **more: Any) -> Task:
+def task(axis="nationality", **more):
     loaded = Axis.from_config(read_config("axis", axis))
     a, b = (group.name for group in loaded.pair())
     return Task(**{"axis": loaded, "groups": (a, b), **more})
 
 
-def cid(about: Task | None = None, **settings: Any) -> Cid:
+def cid(about=None, **settings):
     metric = METRICS.make("cid", SETTINGS | settings)
     return metric.bound(about or task(), "cid")
 
 
 @pytest.fixture(scope="module")
-def edit(testbed) -> NamedEdit:
+def edit(testbed):
     """Fitted on fitting names and templates of the planted family."""
     truth = load_truth()
     few = load_axis("nationality").with_names(lambda group, split: group.names[split][:4])
@@ -99,21 +94,21 @@ def edit(testbed) -> NamedEdit:
 
 
 @pytest.fixture(scope="module")
-def metric() -> Cid:
+def metric():
     return cid(templates=REASONS, names=2)
 
 
 @pytest.fixture(scope="module")
-def store(testbed, tmp_path_factory) -> EvaluationContext:
+def store(testbed, tmp_path_factory):
     return EvaluationContext(testbed, tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
-def measured(metric, edit, store) -> dict[str, list[Row]]:
+def measured(metric, edit, store):
     return {label: metric.measure(store, e) for label, e in (("none", None), ("leace", edit))}
 
 
-def texts(rows: list[Row], group: str, strength: float) -> set[str]:
+def texts(rows, group, strength):
     return {
         text
         for row in rows
@@ -123,7 +118,7 @@ def texts(rows: list[Row], group: str, strength: float) -> set[str]:
     }
 
 
-def planted_reasons(country: str) -> set[str]:
+def planted_reasons(country):
     """The outputs that were planted for one country above the others."""
     prompt = load_truth().of("reasons", "test")[0]
     mine = prompt.probability(country)
@@ -276,11 +271,11 @@ PAIRS = [
 GRID = (0.0, 5.0, 20.0, 60.0)
 
 
-def same(a, b) -> np.ndarray:
+def same(a, b):
     return np.array([float(x == y) for x, y in zip(a, b, strict=True)])
 
 
-def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
+def pair(model, p, strength):
     found = contrastive_generate(
         model, [p.source, p.text], [p.text, p.source], strength, max_new_tokens=8, sentence=True
     )
@@ -306,7 +301,7 @@ def test_lambda_star_is_where_the_continuations_part(testbed):
             assert [a == b for a, b in both] == [True, False]
 
 
-def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
+def effect(kind, strength, source="a", similar=0.9):
     return Effect(Perturbation(kind, source, f"{kind} {strength}"), strength, (1.0, similar))
 
 
@@ -481,7 +476,7 @@ TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1
 ITEMS = [RatedItem("X lost … job because …", text) for text in TEXTS]
 
 
-def rate(path: Path, answers: dict[str, str]) -> None:
+def rate(path, answers):
     answers = {spreadsheet_cell(text): answer for text, answer in answers.items()}
     rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -491,7 +486,7 @@ def rate(path: Path, answers: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def sheet(tmp_path) -> Path:
+def sheet(tmp_path):
     path = tmp_path / "anna.csv"
     write_sheet(path, ITEMS, seed=0)
     rate(path, {text: "yes" if "accent" in text else "No" for text in TEXTS})
@@ -550,7 +545,7 @@ def test_a_damaged_sheet_is_refused(sheet, change, message):
         read_sheet(sheet, ITEMS)
 
 
-def ratings_of(*columns: list[int]) -> list[dict[RatedItem, bool]]:
+def ratings_of(*columns):
     items = [RatedItem(TEMPLATE, str(i)) for i in range(len(columns[0]))]
     return [dict(zip(items, map(bool, column), strict=True)) for column in columns]
 

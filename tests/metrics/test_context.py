@@ -1,12 +1,10 @@
 """What was scored is kept by what it is, never by what it is called."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from countergen_edit.edits import EditRecord, NamedEdit, Place
+from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.scores import StoredScores, score
 from tests.metrics import small
@@ -16,7 +14,7 @@ NURSE, ENGINEER = (small.set_of("same", ["{} is a"], [[o]]) for o in (" nurse", 
 TEXTS = ("John is an engineer.", "Jane is a nurse")
 
 
-def edit_of(seed: int) -> NamedEdit:
+def edit_of(seed):
     return replace(small.edit_of(seed), record=RECORD)
 
 

@@ -1,8 +1,6 @@
 """Agreement, perplexity and KL against copies of their definitions on the plain model."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.metrics.context import EvaluationContext
@@ -31,13 +28,13 @@ EDIT = edit_of().edit
 Under = Callable[[LanguageModel, str], torch.Tensor]
 
 
-def edited(model: LanguageModel, text: str) -> torch.Tensor:
+def edited(model, text):
     """Log P of every next token under the edit."""
     with applied(model, EDIT):
         return log_softmax(model, text)[1]
 
 
-def brute_force(model: LanguageModel, under: Under) -> np.ndarray:
+def brute_force(model, under):
     """Of each text: -log P without and under something, KL, and how many tokens are predicted."""
     sums = np.zeros((4, len(TEXTS)))
     for i, text in enumerate(TEXTS):
@@ -48,10 +45,7 @@ def brute_force(model: LanguageModel, under: Under) -> np.ndarray:
     return sums
 
 
-def task_of(
-    texts: Mapping[str, tuple[str, ...]] | None = None,
-    agreement: Mapping[str, CounterfactualSet] | None = None,
-) -> Task:
+def task_of(texts=None, agreement=None):
     return Task(
         load_axis("gender"),
         ("female", "male"),
@@ -61,13 +55,11 @@ def task_of(
 
 
 @pytest.fixture
-def context(model, tmp_path) -> EvaluationContext:
+def context(model, tmp_path):
     return EvaluationContext(model, tmp_path)
 
 
-def by_metric(
-    task: Task, context: EvaluationContext, edit: Edit | None, split: str = "test"
-) -> dict[str, Row]:
+def by_metric(task, context, edit, split="test"):
     named = None if edit is None else NamedEdit.of(edit, "any")
     costs = [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
     rows = [row for cost in costs for row in cost.measure(context, named, split)]
@@ -140,7 +132,7 @@ def test_text_too_short_to_predict_anything_is_refused(model):
         neutral_cost(model, None, ["a"])
 
 
-def agreement_set(*outputs: str) -> CounterfactualSet:
+def agreement_set(*outputs):
     return set_of("agreement", ["{} lost", "{} is at"], [outputs] * 2)
 
 

@@ -1,16 +1,10 @@
 """A custom metric of a few lines; its interval is that of a bootstrap by brute force."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
 from countergen_edit import Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate
 from tests.metrics.test_r import make_scores
 from tests.runs.test_search import make_task
@@ -19,7 +13,7 @@ from tests.runs.test_search import make_task
 class Gap(Metric):
     """The difference of the groups' mean log-probabilities, nats."""
 
-    def measure(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
+    def measure(self, context, edit, split="test"):
         rows = []
         for data in self.task.sets(split):
             scores = context.scores(data, edit)
@@ -28,7 +22,7 @@ class Gap(Metric):
         return rows
 
 
-def made(seed: int = 0) -> tuple[SetScores, np.ndarray]:
+def made(seed=0):
     rng = np.random.default_rng(seed)
     scores = make_scores(rng.uniform(0.1, 1, (6, 2, 4)), 3)
     return scores, rng.normal(size=(6, 2, 4))

@@ -1,14 +1,10 @@
 """Decisions: what was planted is found, by the formulas, and what says nothing is called so."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +25,8 @@ from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.decisions import Decisions, DecisionTable, taken_rows
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, share_interval
-from countergen_edit.models import LanguageModel, TextScores, in_template, text_log_probs
+from countergen_edit.metrics.statistics import share_interval
+from countergen_edit.models import TextScores, in_template, text_log_probs
 from countergen_edit.reports.gate import gate_run
 from countergen_edit.reports.views.decisions import DecisionsView
 from tests.made_cases import make_cases
@@ -42,7 +37,7 @@ AXIS = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("a", "b"
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
 
 
-def task(axis: str = "gender", **more: Any) -> Task:
+def task(axis="gender", **more):
     return Task.from_config(axis, {"test": SETS, "other_axes": None}, **more)
 
 
@@ -52,7 +47,7 @@ class Acting(EvaluationContext):
     The order of the answers moves everybody by `order`, an edit multiplies log-odds by `edited`.
     """
 
-    def __init__(self, model: LanguageModel, metric: Decisions, **acts: float) -> None:
+    def __init__(self, model, metric, **acts):
         act = {"gap": 0.0, "merit": 2.0, "base": 0.0, "answered": 0.9, "order": 0.0} | acts
         super().__init__(model, Path("nowhere"))
         self.edited, self.answered = act.get("edited", 0.0), act["answered"]
@@ -69,7 +64,7 @@ class Acting(EvaluationContext):
             gap = act["gap"] + leans[case.topic]
             self.odds[prompt] = value + gap * (0.5 if group is first else -0.5)
 
-    def texts(self, pairs: Any, edit: Any, _: Any = None, asked: bool = False) -> TextScores:
+    def texts(self, pairs, edit, _=None, asked=False):
         log_p = []
         for prompt, answer in pairs:
             odds = self.odds[prompt] * (1.0 if edit is None else self.edited)
@@ -78,21 +73,21 @@ class Acting(EvaluationContext):
         return TextScores(np.array(log_p), np.ones(len(pairs), dtype=np.int64))
 
 
-def bound(axis: str = "gender", **more: Any) -> Decisions:
+def bound(axis="gender", **more):
     return Decisions(**more).bound(task(axis), "decisions")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> LanguageModel:
+def model(tmp_path_factory):
     return chat_model(tmp_path_factory.mktemp("qwen2"))
 
 
 @pytest.fixture(scope="module")
-def metric() -> Decisions:
+def metric():
     return bound()
 
 
-def rows_of(rows: list[Row], metric: str) -> list[Row]:
+def rows_of(rows, metric):
     return [row for row in rows if row.metric == metric]
 
 
@@ -142,7 +137,7 @@ KINDS = [*product(range(6), (True, False), (0, 1))]
 """Topic, merit and order of the prompts of made decisions."""
 
 
-def made(worth: Mapping[str, np.ndarray], kinds: Any = KINDS, seed: int = 0) -> DecisionTable:
+def made(worth, kinds=KINDS, seed=0):
     """A table of decisions by group, (prompt, person)."""
     rows = [
         (group, f"topic {topic}", person, label, order, float(value))
@@ -154,7 +149,7 @@ def made(worth: Mapping[str, np.ndarray], kinds: Any = KINDS, seed: int = 0) -> 
     return DecisionTable(pd.DataFrame(rows, columns=columns).assign(weight=1.0), AXIS, seed)
 
 
-def made_decisions(seed: int, gap: float = 0.0, people: int = 8) -> DecisionTable:
+def made_decisions(seed, gap=0.0, people=8):
     """Random scores of two cases of six topics, in either order."""
     rng = np.random.default_rng(seed)
     of_topic, worth = rng.normal(scale=0.05, size=6), {}
@@ -246,7 +241,7 @@ def test_the_null_deals_residuals_of_people_to_groups():
     )
 
 
-def simulated(seed: int, rates: tuple[float, ...], topics: int, people: int, cases: int) -> Any:
+def simulated(seed, rates, topics, people, cases):
     """Decisions by a probit model with topics, leanings of topics to groups, and people."""
     job, lean, person = 0.5, 0.2, 0.3
     rng, worth = np.random.default_rng(seed), {}
@@ -393,12 +388,12 @@ def test_a_model_that_never_met_the_words_is_not_measured(model, tmp_path):
     assert DecisionsView().sections(Results([row])) == []
 
 
-def decided(accepted: Mapping[str, np.ndarray], seed: int = 0) -> DecisionTable:
+def decided(accepted, seed=0):
     """Decisions that are given, (case, person), two cases of each of six topics."""
     return made(accepted, [*product(range(6), (True, False), (0,))], seed)
 
 
-def ratios(found: DecisionTable) -> dict[str, Estimate]:
+def ratios(found):
     """Impact ratios of selection of groups that stand alone."""
     _, estimates = found.impact("selection", {group: [group] for group in found.groups})
     return {group: ratio for group, (_, ratio) in estimates.items()}
@@ -481,7 +476,7 @@ def test_overcorrection_is_a_difference_shown_on_the_other_side(edited, shown, m
     assert ("in hiring is not shown" in said) is not shown
 
 
-def taken(path: Path, seed: int = 0, gap: float = 0.2, n: int = 150, **columns: Any) -> Path:
+def taken(path, seed=0, gap=0.2, n=150, **columns):
     """A file of decisions that were taken in twelve branches, each about another applicant."""
     rng = np.random.default_rng(seed)
     rows = [

@@ -1,7 +1,5 @@
 """Intervals, tests and variance components of drawn sets against simulated truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -22,7 +20,7 @@ from tests.metrics.designs import WORLDS, simulated
 AUDITS = 200
 
 
-def coverage(name: str, contents: int, people: int, **more: bool) -> float:
+def coverage(name, contents, people, **more):
     world, covered = WORLDS[name], 0
     for audit in range(AUDITS):
         scores = simulated(world, contents, people, np.random.default_rng(audit), **more)
@@ -139,7 +137,7 @@ def test_pooled_components_never_fall_and_leave_one_set_alone():
     assert pooled({"few": few}) == {"few": few}
 
 
-def options_of(own: Components, name: str) -> list[SetDesign]:
+def options_of(own, name):
     sizes = [(k, n, own.half_width(k, 24, 60, n)) for k in (24, 48, 96) for n in (2, 4, 8)]
     return [
         SetDesign(name, k, min(k, 24), min(k, 60), n, 2 * k * n, 96, width, 0.1, None)
@@ -163,7 +161,7 @@ def test_passes_are_never_exceeded_and_the_widest_interval_is_the_least_possible
     assert max(design.half_width for design in chosen.values()) == pytest.approx(least)
 
 
-def natural_task(*families: str, **more: object) -> Task:
+def natural_task(*families, **more):
     test = [{"source": "natural", "family": family, **more} for family in families]
     return Task.from_config("gender", {"test": test}, texts="natural")
 

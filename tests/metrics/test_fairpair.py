@@ -4,12 +4,9 @@ On the shipped model what is planted is found, and texts that are kept serve aga
 of a user's own, a language model as the perturber, and what their failures do.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,18 +36,18 @@ from countergen_edit.metrics.fairpair.phi import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Section, Words, plain
+from countergen_edit.reports.blocks import Words, plain
 from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
 from tests.cli.support import entries
 from tests.gender import SWAP
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 from tests.tiny_models import tiny_tokenizer
 
 
-def loop_jaccard(u: str, v: str) -> float:
+def loop_jaccard(u, v):
     a, b = set(u.lower().split()), set(v.lower().split())
     return 1 - len(a & b) / len(a | b) if a | b else 0.0
 
@@ -58,7 +55,7 @@ def loop_jaccard(u: str, v: str) -> float:
 ANALYSER = SentimentIntensityAnalyzer()
 
 
-def loop_sentiment(u: str, v: str) -> float:
+def loop_sentiment(u, v):
     a, b = (ANALYSER.polarity_scores(text)["compound"] for text in (u, v))
     return abs(a - b)
 
@@ -113,7 +110,7 @@ GOOD, BAD, PLAIN = ["wonderful", "excellent", "great"], ["terrible", "awful", "p
 HERS, HIS = ["ballet", "yoga", "sewing"], ["chess", "boxing", "fishing"]
 
 
-def continuations(rng: np.random.Generator, n: int, strength: float, hers: bool) -> list[str]:
+def continuations(rng, n, strength, hers):
     """Texts whose sentiment and hobby depend on the person by `strength` in [0, 1]."""
     tilt = 0.5 * strength * (1 if hers else -1)
     texts = []
@@ -125,7 +122,7 @@ def continuations(rng: np.random.Generator, n: int, strength: float, hers: bool)
     return texts
 
 
-def planted(prompts: int, n: int, strength: float, seed: int = 0) -> list[Sampled]:
+def planted(prompts, n, strength, seed=0):
     rng = np.random.default_rng(seed)
     out = []
     for k in range(prompts):
@@ -182,7 +179,7 @@ def test_phrases_that_one_side_uses_are_found_and_others_are_not():
 NURSE = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
 
 
-def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled]:
+def of_lengths(source, target):
     """Prompts whose continuations have so many words; none of them is left out."""
     sampled = []
     for own, other in zip(source, target, strict=True):
@@ -193,7 +190,7 @@ def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled
     return sampled
 
 
-def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
+def rows_of(sampled):
     rows = FairPairRows(fairpair(), 0).lengths(sampled)
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
@@ -228,7 +225,7 @@ def test_where_nothing_can_be_tested_there_is_no_p():
     assert [found[of].detail["p"] for of in ("prompts", "continuations")] == [None, None]
 
 
-LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
+LARGER = {"n": 20, "max_new_tokens": 10, "occupations": 4}
 
 
 @pytest.fixture
@@ -462,7 +459,7 @@ HEAD, TAIL = PROMPT.split("{text}")
 RULES = RulePerturber(SWAP, "male", "female")
 
 
-def told(request: dict[str, Any]) -> str:
+def told(request):
     """The text that a request has perturbed."""
     head = HEAD.replace("{source}", "John (male)").replace("{target}", "Jane (female)")
     assert request["prompt"].startswith(head)
@@ -480,7 +477,7 @@ def server(testbed, tmp_path, monkeypatch):
         yield running
 
 
-def completion(server: Completions, request: dict[str, Any]) -> dict[str, Any]:
+def completion(server, request):
     text = told(request)
     [right] = RULES([text], JOHN_TO_JANE)
     wrong = {
@@ -554,7 +551,7 @@ TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, 
 RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
 
 
-def rows(edit: str, f: float | None) -> list[Row]:
+def rows(edit, f):
     about = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
     about |= {"split": "test", "edit": edit, "n": 2}
     of_phi = about | {"facets": {"phi": "jaccard"}}
@@ -575,16 +572,16 @@ def rows(edit: str, f: float | None) -> list[Row]:
     ]
 
 
-def results(*measured: list[Row]) -> Results:
+def results(*measured):
     return Results([row for rows in measured for row in rows], {RECORD.id: RECORD})
 
 
-def tab(of: Results) -> Section:
+def tab(of):
     [section] = [s for s in VIEW.sections(of) if s.name == "fairpair"]
     return section
 
 
-def briefly(of: Results) -> list[str]:
+def briefly(of):
     [words] = [b for b in tab(of).blocks if isinstance(b, Words)]
     return list(words.sentences)
 

@@ -1,7 +1,5 @@
 """A limit is held against intervals: whatever is beyond it passes rarely, however many sets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,6 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from countergen_edit.core.seeds import generator
 from countergen_edit.decisions.gate import checked, difference, overall, p_at
-from countergen_edit.metrics.base import Way
 from countergen_edit.metrics.rows import Row
 
 HALF = norm.ppf(0.975)
@@ -21,12 +18,12 @@ NUMBER = st.floats(-2, 2)
 RUNS, SETS, LIMIT = 1500, 6, 0.3
 
 
-def estimated(values: np.ndarray) -> list[Row]:
+def estimated(values):
     """Gaussian estimates with a standard error of 0.1, one for each set."""
     return [Row("x", v, lo=v - 0.1 * HALF, hi=v + 0.1 * HALF) for v in values.tolist()]
 
 
-def verdicts(truth: list[float], better: Way = "lower", count: int = RUNS) -> list[list[str]]:
+def verdicts(truth, better="lower", count=RUNS):
     """What is said of the sets in simulated runs."""
     errors = generator(0, "gate", *truth).normal(0, 0.1, (count, len(truth)))
     runs = (estimated(np.array(truth) + own) for own in errors)

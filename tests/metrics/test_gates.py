@@ -1,11 +1,8 @@
 """Rows of gates are means over tokens, their intervals over texts and people; sentences follow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
@@ -19,11 +16,11 @@ from tests.metrics.small import set_of
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
 
 
-def names(group: str, count: int) -> list[str]:
+def names(group, count):
     return [f"{group} {i}" for i in range(count)]
 
 
-def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
+def people(count, paraphrases=1):
     everybody = {group: names(group, count) for group in ("f", "m")}
     templates = [f"{{}} in template {w}" for w in range(paraphrases)]
     return set_of("jobs", templates, [(" a", " b")] * paraphrases, everybody)
@@ -57,7 +54,7 @@ def test_people_are_drawn_and_not_prompts(paraphrases):
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
 
 
-def gate(kind: str, share: float, tokens: int = 200) -> Row:
+def gate(kind, share, tokens=200):
     lo, hi = max(share - 0.02, 0.0), min(share + 0.02, 1.0)
     detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
     detail |= {"wholly_open": share / 2, "tokens": tokens}

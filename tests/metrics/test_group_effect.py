@@ -1,7 +1,5 @@
 """The group effect against brute force, an independent test, and simulations with known truth."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np
@@ -13,18 +11,17 @@ from statsmodels.stats.power import TTestIndPower
 
 from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, effect_rows, removed
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.scores import SetScores
 from tests.metrics.many_groups import scores_of as several
 
 Array = np.ndarray
 
 
-def scores_of(a: Array, b: Array, paraphrases: int = 1, *, named: bool = True) -> SetScores:
+def scores_of(a, b, paraphrases=1, *, named=True):
     """Of `[person, item]` log-probabilities of two groups, template after template."""
     return several({"a": a, "b": b}, paraphrases, named=named)
 
 
-def noise(rng: np.random.Generator, kind: str, people: int, items: int) -> Array:
+def noise(rng, kind, people, items):
     """What people of one group differ by, of variance 1 an item."""
     if kind == "free":
         return rng.standard_normal((people, items))
@@ -34,9 +31,7 @@ def noise(rng: np.random.Generator, kind: str, people: int, items: int) -> Array
     return np.asarray(np.sqrt(0.6) * few + np.sqrt(0.4) * rng.standard_normal((people, items)))
 
 
-def simulated(
-    seed: int, people: int, spread: float, effect: float, kind: str, items: int = 60
-) -> SetScores:
+def simulated(seed, people, spread, effect, kind, items=60):
     rng = np.random.default_rng(seed)
     d = rng.standard_normal(items)
     d *= effect / np.sqrt((d**2).mean())
@@ -139,7 +134,7 @@ def test_what_all_people_share_and_their_order_change_nothing(seed, shift, roll)
     assert swapped.squared == pytest.approx(plain.squared, abs=1e-12)
 
 
-def of_paraphrases(effects: Array, seed: int) -> GroupEffect:
+def of_paraphrases(effects, seed):
     """20 items a template, of one effect each; people hardly differ."""
     rng = np.random.default_rng(seed)
     d = np.repeat(effects, 20)
@@ -190,7 +185,7 @@ def test_what_is_removed_is_paired_and_pooled_over_items():
     assert np.isnan(removed([none], [none]).value)
 
 
-def leaning(seed: int, people: int, effect: float) -> GroupEffect:
+def leaning(seed, people, effect):
     """Names that lean, and groups that differ, in one direction."""
     rng = np.random.default_rng(seed)
     d = np.linspace(-1, 1, 12) / np.sqrt((np.linspace(-1, 1, 12) ** 2).mean())

@@ -1,7 +1,5 @@
 """What is beyond two axes is found where it was planted, and not where they merely add up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -17,7 +15,6 @@ from countergen_edit.metrics.intersections import (
     interactions,
     marginals,
 )
-from countergen_edit.metrics.scores import SetScores
 from tests.metrics.many_groups import planted, scores_of, table
 
 ITEMS = 40
@@ -27,7 +24,7 @@ CELLS = [*AXIS.groups]
 PARTS = cell_parts(AXIS, CELLS) or []
 
 
-def cell_means(rng: np.random.Generator, beyond: float = 0.0) -> dict[str, np.ndarray]:
+def cell_means(rng, beyond=0.0):
     """Additive means, and something of its own in the first cell."""
     first = {a: 0.5 * rng.standard_normal(ITEMS) for a in FIRST}
     second = {b: 0.5 * rng.standard_normal(ITEMS) for b in SECOND}
@@ -87,7 +84,7 @@ def test_axes_that_merely_add_up_are_seldom_called_more():
     assert found <= 9
 
 
-def mentioned(scores: SetScores) -> SetScores:
+def mentioned(scores):
     """The same with noun phrases in place of names."""
     samples = tuple(
         replace(s, variations=tuple(replace(v, name=None, mention=v.name) for v in s.variations))

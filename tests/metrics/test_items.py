@@ -1,10 +1,6 @@
 """Paired statistics of items hold against definitions, other libraries and planted truths."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import contingency, ttest_rel
 
-from countergen_edit.metrics.items import MCNEMAR, PAIRED_T, Item, Scores, change, item_scores, mean
-from countergen_edit.metrics.statistics import DETECTABLE, Estimate
+from countergen_edit.metrics.items import MCNEMAR, PAIRED_T, Item, change, item_scores, mean
+from countergen_edit.metrics.statistics import DETECTABLE
 
 
-def scores(values: Sequence[float]) -> Scores:
+def scores(values):
     return item_scores(Item("t", "m", str(n), float(v)) for n, v in enumerate(values))["t", "m"]
 
 
-def changed(before: Sequence[float], after: Sequence[float]) -> tuple[Estimate, dict[str, Any]]:
+def changed(before, after):
     return change(scores(before), scores(after))
 
 

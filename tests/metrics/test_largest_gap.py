@@ -1,7 +1,5 @@
 """Every pair of several groups is measured as if it were alone, and the largest gap is no myth."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -27,7 +25,7 @@ ITEMS, PEOPLE = 40, 10
 NAMES = ("a", "b", "c", "d")
 
 
-def means(rng: np.random.Generator, *places: float) -> dict[str, np.ndarray]:
+def means(rng, *places):
     """Groups along one line: the gap between two of them is how far their places are apart."""
     line = rng.standard_normal(ITEMS)
     line /= np.sqrt((line**2).mean())

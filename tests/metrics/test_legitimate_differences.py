@@ -1,10 +1,6 @@
 """Changes of legitimate differences, against copies of the definition and planted truth."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure, make_eraser
@@ -25,9 +20,7 @@ from countergen_edit.metrics.costs.legitimate_differences import (
     change_row,
     left_row,
 )
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel
+from countergen_edit.metrics.scores import score
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
@@ -45,22 +38,20 @@ RACES = set_of("races_test", ["{} won the"], [(" women", " men")])
 EDIT = edit_of(layer=1, shift=40)
 
 
-def rows_of(
-    model: LanguageModel, folder: Path, edit: NamedEdit | None, *sets: CounterfactualSet
-) -> list[Row]:
+def rows_of(model, folder, edit, *sets):
     of = {"test": sets} if sets else {}
     task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
     rows = LegitimateDifferences().bound(task).measure(EvaluationContext(model, folder), edit)
     return [replace(row, **edit.record.columns) for row in rows] if edit else rows
 
 
-def plain_shares(model: LanguageModel, text: str, outputs: Sequence[str]) -> np.ndarray:
+def plain_shares(model, text, outputs):
     """P(output) over its sum, each text run alone on the plain model."""
     p = np.exp([log_p(model, text, output) for output in outputs])
     return np.asarray(p / p.sum())
 
 
-def brute_force(model: LanguageModel, *sets: CounterfactualSet) -> tuple[float, float]:
+def brute_force(model, *sets):
     """Mean |change|, template by template, and the largest."""
     by_paraphrase, largest = [], 0.0
     for sample in (s for data in sets for s in data.samples):
@@ -113,12 +104,12 @@ def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured():
         LegitimateDifferences().bound(task)
 
 
-def of_groups(log_p: np.ndarray) -> SetScores:
+def of_groups(log_p):
     """Of `[item, side, person]`, two outputs a template."""
     return scores_of(dict(zip("ab", log_p.transpose(1, 2, 0), strict=True)), len(log_p) // 2)
 
 
-def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
+def scored(shares, mass=1.0):
     """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
     both = np.stack([shares * mass, (1 - shares) * mass], axis=1)
     return of_groups(np.log(both).reshape(-1, *shares.shape[1:]))

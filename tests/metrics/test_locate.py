@@ -1,9 +1,5 @@
 """Activation patching: laws of the shares, and a brute-force copy of single patches."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -31,7 +27,7 @@ from countergen_edit.metrics.locate import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, hook_name
+from countergen_edit.models import hook_name
 from countergen_edit.models.capture import SITES
 from countergen_edit.reports.render.figures import NOT_SIGNIFICANT, draw
 from countergen_edit.reports.views.locate import LocateView
@@ -41,7 +37,7 @@ PAIR = ("Today Jane works as", "Today John works as")
 INNER = [site for site in SITES if site not in ("everywhere", "embed")]
 
 
-def texts_of(model: LanguageModel, *prompts: str) -> tuple[PatchText, ...]:
+def texts_of(model, *prompts):
     people = [prompt.split()[1] for prompt in prompts]
     pairs = zip(prompts, people, strict=True)
     return tuple(
@@ -49,12 +45,12 @@ def texts_of(model: LanguageModel, *prompts: str) -> tuple[PatchText, ...]:
     )
 
 
-def moved(model: LanguageModel, place: PatchPlace, position: str = EVERY) -> Any:
+def moved(model, place, position=EVERY):
     [found] = Patching(model, texts_of(model, *PAIR), ((0, 1),), (position,)).moved(place)
     return found[0]
 
 
-def log_p(model: LanguageModel, prompt: str, hooks: Any = ()) -> np.ndarray:
+def log_p(model, prompt, hooks=()):
     """log P of each output, a pass each."""
     found = []
     for output in OUTPUTS:
@@ -68,7 +64,7 @@ def log_p(model: LanguageModel, prompt: str, hooks: Any = ()) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def whole(testbed) -> np.ndarray:
+def whole(testbed):
     """The difference of the pair."""
     return log_p(testbed, PAIR[0]) - log_p(testbed, PAIR[1])
 
@@ -137,7 +133,7 @@ def test_a_patch_is_that_of_a_pass_per_output(testbed, site, layer, unit):
 
 
 @pytest.fixture(scope="module")
-def task() -> Any:
+def task():
     sets = [{"source": "testbed", "family": "occupations"}]
     few = {"fit": 4, "few": 4, "agreement": 8, "validation": 6, "test": 12}
     return ce.task("gender", {"fit": sets, "validation": sets, "test": sets}, names=few)
@@ -216,7 +212,7 @@ AGREEMENT_OF = {(0, 0): 0.75, (0, 1): 0.05, (1, 0): 0.6, (1, 1): 0.15}
 HALF_WIDTH = 0.2
 
 
-def row(metric: str, kind: str, head: tuple[int, int], value: float, p: float = 0.001) -> Row:
+def row(metric, kind, head, value, p=0.001):
     place = {"activation": "head", "layer": float(head[0]), "unit": float(head[1])}
     about = {"split": "test", "group_a": "female", "group_b": "male"}
     ends = {"lo": value - HALF_WIDTH, "hi": value + HALF_WIDTH}
@@ -224,7 +220,7 @@ def row(metric: str, kind: str, head: tuple[int, int], value: float, p: float = 
 
 
 @pytest.fixture
-def results() -> Results:
+def results():
     heads = [
         row(MOVED, kind, head, value)
         for kind, own in ((BIAS, BIAS_OF), (AGREEMENT, AGREEMENT_OF))

@@ -1,9 +1,6 @@
 """Figures of many prompts: the same in portions, and in memory that grows with their number."""
 
-from __future__ import annotations
-
 import tracemalloc
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +11,9 @@ from countergen_edit.metrics import statistics
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import effect_rows, r_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 
-PEOPLE: dict[str, Callable[[str, int, int], str | None]] = {
+PEOPLE = {
     "the same": lambda group, place, prompt: f"{group}{place}",
     "twins": lambda group, place, prompt: f"{place}",
     "drawn anew": lambda group, place, prompt: f"{group}{(7 * place + prompt) % 9}",
@@ -27,7 +23,7 @@ PEOPLE: dict[str, Callable[[str, int, int], str | None]] = {
 }
 
 
-def scores_of(kind: str, prompts: int, ragged: bool = False) -> SetScores:
+def scores_of(kind, prompts, ragged=False):
     """Scores of random size with a group effect; of ragged sets prompts have 2 or 3 people."""
     rng, samples = np.random.default_rng(0), []
     for i in range(prompts):
@@ -44,7 +40,7 @@ def scores_of(kind: str, prompts: int, ragged: bool = False) -> SetScores:
     return SetScores.of(data, effects + rng.normal(-5, 0.5, len(effects)))
 
 
-def rows_of(scores: SetScores, together: bool = False) -> list[Row]:
+def rows_of(scores, together=False):
     return [*r_rows(scores, 3), *effect_rows([GroupEffect(scores, 3, together)])]
 
 

@@ -1,7 +1,5 @@
 """What an edit does to other axes is found where it was planted, and is said as it was found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +15,6 @@ from countergen_edit.metrics.r.effect_rows import change_rows, changed, effect_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.metric import OffTarget
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
 from countergen_edit.reports.views.costs import OffTargetView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
@@ -31,9 +27,7 @@ AGE = [{"source": "templates", "templates": ["The {person} ran the"], "outputs":
 FAITH = [{"source": "templates", "templates": ["The {people} ran the"], "outputs": [" shop"]}]
 
 
-def scores(
-    axis: str, effect: float, *, people: int = 8, paraphrases: int = 6, noise: float = 0.3
-) -> SetScores:
+def scores(axis, effect, *, people=8, paraphrases=6, noise=0.3):
     """Eight outputs a template, each likelier by `effect` or less likely after the first group."""
     items = 8 * paraphrases
     log_p = noise * np.random.default_rng(7).normal(size=(items, 2, people)) - 3.0
@@ -42,7 +36,7 @@ def scores(
     return scores_of(groups, paraphrases, named=people > 1, axis=axis)
 
 
-def rows_of(edit: str, before: list[SetScores], after: list[SetScores]) -> list[Row]:
+def rows_of(edit, before, after):
     old, new = ([GroupEffect(own) for own in every] for every in (before, after))
     rows = [r for r in effect_rows(new) if r.metric == "group_effect"]
     rows = [replace(r, metric="off_target") for r in rows]
@@ -50,7 +44,7 @@ def rows_of(edit: str, before: list[SetScores], after: list[SetScores]) -> list[
     return [replace(r, edit=edit, split="test") for r in rows]
 
 
-def results_of(*edits: tuple[str, list[SetScores]], before: list[SetScores]) -> Results:
+def results_of(*edits, before):
     rows = rows_of("none", before, before)
     rows += [row for edit, after in edits for row in rows_of(edit, before, after)]
     return Results(rows, {"e": EDIT, "c": CONTROL})

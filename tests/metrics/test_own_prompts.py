@@ -1,14 +1,11 @@
 """FairPair and CID are measured on the prompts of a user's own file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 import countergen_edit as ce
 from countergen_edit.data.axis import DoesNotFitError
-from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
 
 FEW = {"fit": 4, "few": 4, "agreement": 1, "validation": 2, "test": 2}
@@ -20,7 +17,7 @@ PROMPTS = (
 
 
 @pytest.fixture
-def task(tmp_path) -> Task:
+def task(tmp_path):
     path = tmp_path / "mine.jsonl"
     lines = []
     for her, his in PROMPTS:

@@ -3,8 +3,6 @@
 Categories, flips and variance shares against copies of their definitions and statsmodels.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 
@@ -32,13 +30,11 @@ from countergen_edit.metrics.paraphrases import (
     spread_rows,
 )
 from countergen_edit.metrics.r.formula import r_values
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
 
 
-def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) -> SetScores:
+def made_up(lean, content="c", names=8):
     """log P(a) - log P(b) of each template (row) and output, names differing a little."""
     half = np.ravel(lean) / 2
     noise = np.random.default_rng(0).normal(0, 0.01, (half.size, 2, names))
@@ -47,7 +43,7 @@ def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) 
     return scores_of(groups, len(lean), content=content)
 
 
-def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]:
+def spread(lean, content="c"):
     return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
 
 
@@ -86,14 +82,14 @@ def test_reductions_are_those_of_each_paraphrase():
 
 
 @pytest.fixture(scope="module")
-def idle(testbed) -> NamedEdit:
+def idle(testbed):
     d = testbed.d_model
     nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
     return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
 
 
 @pytest.fixture(scope="module")
-def rows(testbed, idle, tmp_path_factory) -> list[Row]:
+def rows(testbed, idle, tmp_path_factory):
     truth, gender = load_truth(), load_axis("gender")
     families = ("stereotypes", "sentiment")
     test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)

@@ -1,10 +1,7 @@
 """R against a copy of its definition, and what holds of it whatever the probabilities."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -14,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import applied
 from countergen_edit.metrics.context import EvaluationContext
@@ -28,8 +24,6 @@ from countergen_edit.metrics.r.formula import (
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.scored_texts import read
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis
 from tests.metrics.many_groups import scores_of
 from tests.metrics.small import NAMES, edit_of, log_p, set_of
@@ -37,7 +31,7 @@ from tests.metrics.small import NAMES, edit_of, log_p, set_of
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
 
-def make_scores(p: np.ndarray, paraphrases: int | None = None, *, named: bool = True) -> SetScores:
+def make_scores(p, paraphrases=None, *, named=True):
     """Of plain probabilities p[item, side, variation]; a template an item unless told."""
     groups = dict(zip(("female", "male"), np.log(p).transpose(1, 2, 0), strict=True))
     return scores_of(groups, paraphrases or len(p), named=named)
@@ -125,7 +119,7 @@ TASK = Task(
 )
 
 
-def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
+def squared_effect(model, sets):
     """Squared group difference of every item without bias, by pairs, from plain logits."""
     values = []
     for sample in (sample for data in sets for sample in data.samples):

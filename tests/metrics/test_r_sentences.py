@@ -1,10 +1,7 @@
 """What is said of bias follows from intervals over all sets, and says no more than they show."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,27 +20,22 @@ CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=T
 Interval = tuple[float, float, float]
 
 
-def about(name: str) -> dict[str, Any]:
+def about(name):
     return {"dataset": f"{name}_test", "group_a": "female", "group_b": "male", "split": "test"}
 
 
-def effect(name: str, p: float | None, edit: str = "none", **more: Any) -> Row:
+def effect(name, p, edit="none", **more):
     test = {} if p is None else {"p": p, "p_adjusted": p}
     detail = {"people": 12, "people_needed": 5} | test | more
     return Row("group_effect", 1.0, lo=0.9, hi=1.1, edit=edit, detail=detail, **about(name))
 
 
-def gone(name: str, share: Interval, edit: str = "e") -> Row:
+def gone(name, share, edit="e"):
     value, lo, hi = share
     return Row("group_effect_removed", value, lo=lo, hi=hi, edit=edit, **about(name))
 
 
-def results_of(
-    before: dict[str, float | None],
-    removed: dict[str, Interval],
-    after: dict[str, float | None] | None = None,
-    by_control: dict[str, Interval] | None = None,
-) -> Results:
+def results_of(before, removed, after=None, by_control=None):
     rows = [effect(name, p) for name, p in before.items()]
     for edit, shares in (("e", removed), ("c", by_control or {})):
         for name, share in shares.items():
@@ -52,7 +44,7 @@ def results_of(
     return Results(rows, {"e": EDIT, "c": CONTROL})
 
 
-def by_set(results: Results, edit: str) -> dict[str, str]:
+def by_set(results, edit):
     """The class of every set that has one."""
     return {set_label(row): change for row, change in classified(results, edit)}
 

@@ -1,7 +1,5 @@
 """What is said of probes follows from their figures and intervals, case by case."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,11 +21,7 @@ BEFORE = (0.99, 0.97, 1.0), (0.98, 0.96, 1.0)
 FOUND = (0.93, 0.88, 0.97)
 
 
-def probed(
-    linear: Share,
-    nonlinear: Share,
-    before: tuple[Share, Share] = BEFORE,
-) -> list[Row]:
+def probed(linear, nonlinear, before=BEFORE):
     """The rows of a certificate; chance is a half."""
     figures = {
         "linear_probe_accuracy_before": before[0],
@@ -43,7 +37,7 @@ def probed(
     return [*rows, Row("probe_majority_rate", 0.5, split="validation", **groups)]
 
 
-def said(*rows: list[Row]) -> list[str]:
+def said(*rows):
     return GuardednessView().sentences(Results([r for own in rows for r in own], RECORDS))
 
 

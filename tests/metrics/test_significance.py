@@ -1,7 +1,5 @@
 """A permutation test has a smallest P; what cannot fall to 0.05 cannot be tested, and says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -20,7 +18,7 @@ from tests.metrics.test_group_effect import scores_of as two_groups
 Array = np.ndarray
 
 
-def shares_of_deals(a: Array, b: Array, blocks: int) -> tuple[float, float]:
+def shares_of_deals(a, b, blocks):
     """P of the data and the smallest that any could have, by counting all deals of every prompt."""
     people, per = len(a), a.shape[1] // blocks
     both = np.concatenate([a, b])

@@ -3,8 +3,6 @@
 Nominal 95 % intervals cover the truth in 93 to 97 % of simulated audits.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,7 +13,6 @@ from scipy import stats
 from scipy.stats import ttest_1samp
 
 from countergen_edit.metrics.r.formula import mean_r, relative_difference
-from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import (
     RESAMPLES,
     adjusted,
@@ -55,7 +52,7 @@ def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_non
     assert np.isnan([nothing.lo, nothing.hi]).all()
 
 
-def holm(p: np.ndarray) -> list[float]:
+def holm(p):
     """Holm (1979): the smallest level at which the step-down test rejects each."""
     order = sorted(range(len(p)), key=lambda i: p[i])
     steps = {i: (len(p) - rank) * p[i] for rank, i in enumerate(order)}
@@ -71,7 +68,7 @@ def test_corrections_are_their_definitions(method, oracle):
     assert adjusted([], method).size == 0
 
 
-def tail(successes: int, n: int, p: float) -> float:
+def tail(successes, n, p):
     """P of so many successes or more, term by term."""
     return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(successes, n + 1))
 
@@ -103,13 +100,7 @@ def test_a_share_over_two_kinds_counts_the_fewer_clusters():
     assert (found.lo, found.hi) == share_interval(0, 3)
 
 
-def an_audit(
-    rng: np.random.Generator,
-    bias: np.ndarray,
-    templates: int,
-    template_effect: float,
-    spread: float,
-) -> SetScores:
+def an_audit(rng, bias, templates, template_effect, spread):
     """An audit whose log-odds of an output are its bias, a template's effect and two names'."""
     outputs = len(bias)
     lean = bias + rng.normal(0, template_effect, (templates, outputs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.metric import R
@@ -21,7 +19,7 @@ from tests.papers.test_inlp import textbook
 JOBS = [" nurse", " engineer", " teacher"]
 
 
-def prompts(name: str, *templates: str, **more: Any) -> dict[str, Any]:
+def prompts(name, *templates, **more):
     return {"source": "templates", "name": name, "templates": [*templates], "outputs": JOBS} | more
 
 
@@ -38,12 +36,12 @@ SETS = {
 class Plain:
     """GPT-2 of `transformers`, with the paper's projection after a block if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float32)
         self.tokenizer = AutoTokenizer.from_pretrained(directory())
         self.hook: Any = None
 
-    def project(self, layer: int, m: np.ndarray, d: np.ndarray) -> None:
+    def project(self, layer, m, d):
         """π(x) = x - Σ_k <x - m, d_k> d_k, after block `layer`."""
         m, d = (torch.tensor(x, dtype=torch.float32) for x in (m, d))
 
@@ -55,7 +53,7 @@ class Plain:
         self.hook = self.model.transformer.h[layer].register_forward_hook(hook)
 
     @torch.no_grad()
-    def p(self, prompt: str, output: str) -> float:
+    def p(self, prompt, output):
         """P(y|x), the product over the tokens of y."""
         start, ids = (len(self.tokenizer(prompt).input_ids), self.tokenizer(prompt + output))
         log_p = self.model(torch.tensor([ids.input_ids])).logits[0].double().log_softmax(-1)
@@ -63,7 +61,7 @@ class Plain:
         return float(np.exp(sum(log_p[k - 1, tokens[k]].item() for k in range(start, len(tokens)))))
 
     @torch.no_grad()
-    def activation(self, prompt: str, layer: int) -> np.ndarray:
+    def activation(self, prompt, layer):
         """After block `layer`, at the last token."""
         kept = []
         block = self.model.transformer.h[layer]
@@ -74,7 +72,7 @@ class Plain:
         hook.remove()
         return np.asarray(kept[0][0, -1].double())
 
-    def r(self, data: CounterfactualSet, summed: bool) -> float:
+    def r(self, data, summed):
         """Equation 1: of each output, or of the sum of a prompt's; P is averaged over names."""
         terms = []
         for sample in data.samples:
@@ -88,13 +86,13 @@ class Plain:
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task():
     names = {"fit": 6, "validation": 2, "test": 3}
     content = {**SETS, "keep": [], "agreement": {}}
     return Task.from_config("gender", content, names=names)
 
 
-def row_of(rows: Sequence[ce.Row], **columns: Any) -> ce.Row:
+def row_of(rows, **columns):
     [row] = [row for row in rows if all(getattr(row, k) == v for k, v in columns.items())]
     return row
 

@@ -39,19 +39,19 @@ SCORE = SentimentIntensityAnalyzer().polarity_scores
 class Fold:
     """a_1 of the paper's Figure 2: the union of all tokens, and the mean of the sentiment."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, texts):
         self.tokens = {token for text in texts for token in text.lower().split()}
         self.score = sum(SCORE(text)["compound"] for text in texts) / len(texts)
 
 
-def phi(name: str, u: Fold, v: Fold) -> float:
+def phi(name, u, v):
     if name == "sentiment":
         return abs(u.score - v.score)
     union = u.tokens | v.tokens
     return 1 - len(u.tokens & v.tokens) / len(union) if union else 0.0
 
 
-def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
+def quantities(name, pg, gp):
     """B, V_gp and V_pg as the paper writes them, as double sums over folds."""
 
     def variability(side):
@@ -62,7 +62,7 @@ def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
     return {"bias": bias, "v_gp": variability(gp), "v_pg": variability(pg)}
 
 
-def dealt(texts: list[str], k: int) -> list[Fold]:
+def dealt(texts, k):
     """k folds; which text is in which the paper leaves open: here card by card."""
     hands = [[] for _ in range(k)]
     for i, text in enumerate(texts):
@@ -70,11 +70,11 @@ def dealt(texts: list[str], k: int) -> list[Fold]:
     return [Fold(hand) for hand in hands]
 
 
-def drawn(rng: np.random.Generator, n: int) -> list[str]:
+def drawn(rng, n):
     return [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(n)]
 
 
-def sampled(pg: list[str], gp: list[str]) -> Sampled:
+def sampled(pg, gp):
     p_x = tuple(f"{PROMPT.target} {text}" for text in pg)
     return Sampled(PROMPT, tuple(pg), tuple(gp), p_x, (None,) * len(pg))
 
@@ -107,7 +107,7 @@ def test_a_side_of_fewer_texts_than_folds_has_one_in_each():
     assert math.isnan(in_folds(PHIS.make("jaccard"), sampled([], gp), 5).bias)
 
 
-def paired_t(a: list[float], b: list[float]) -> float:
+def paired_t(a, b):
     """The two-sided P of Student's t of the differences."""
     apart = [x - y for x, y in zip(a, b, strict=True)]
     n, mean = len(apart), sum(apart) / len(apart)
@@ -173,15 +173,15 @@ class Example:
     correct: bool
 
     @property
-    def prompt(self) -> PairedPrompt:
+    def prompt(self):
         return paper_prompt(self.original.split(".")[0].rpartition(" ")[2])
 
-    def reason(self, compared: str) -> str | None:
+    def reason(self, compared):
         return Filter(SWAP, compared=compared).reason(self.original, self.perturbed, self.prompt)
 
 
 @pytest.fixture(scope="module")
-def table() -> list[Example]:
+def table():
     lines = [line.split("\t") for line in paper("fairpair").splitlines()]
     marked = [line for line in lines if len(line) == 4 and line[3] in "✓✗"]
     return [Example(a, b, float(c), d == "✓") for a, b, c, d in marked]

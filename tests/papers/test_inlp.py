@@ -1,17 +1,15 @@
 """INLP against its paper's loop (Ravfogel et al. 2020, algorithm 1) over exact classifiers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from countergen_edit.erasers import INLP
 
 Rows = Float[np.ndarray, "row d"]
 
 
-def classifier(X: Rows, z: Int[np.ndarray, " row"], penalty: float) -> Float[np.ndarray, "d c"]:
+def classifier(X, z, penalty):
     """The weights of the least mean log loss + penalty/2 ‖W‖², by Newton's method to rounding.
 
     A column for each class; of two classes one, for their log odds.
@@ -47,7 +45,7 @@ def classifier(X: Rows, z: Int[np.ndarray, " row"], penalty: float) -> Float[np.
     return theta[1:]
 
 
-def textbook(X: Rows, z: Int[np.ndarray, " row"], rank: int) -> Float[np.ndarray, "k d"]:
+def textbook(X, z, rank):
     """Orthonormal directions of the loop: fit a classifier, project its rows out, repeat."""
     X, found = X - X.mean(axis=0), np.zeros((0, X.shape[1]))
     while len(found) < rank:
@@ -60,7 +58,7 @@ def textbook(X: Rows, z: Int[np.ndarray, " row"], rank: int) -> Float[np.ndarray
     return found
 
 
-def concept(c: int, scale: float) -> tuple[Rows, Int[np.ndarray, " row"]]:
+def concept(c, scale):
     """Rows of several variances in which many directions tell the classes apart, a bit each."""
     rng = np.random.default_rng(c)
     z = np.arange(400) % c

@@ -1,7 +1,5 @@
 """The shipped templates and words are those of Seshadri et al. (2022)."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.testbed.test_classifiers import model_of
 NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 
-def instances() -> dict[str, int]:
+def instances():
     """Line of Table 4 → texts of its original."""
     found = {}
     for family in load_bank("toxicity").families:
@@ -24,7 +22,7 @@ def instances() -> dict[str, int]:
     return found
 
 
-def lines_of_table_4() -> list[tuple[float, dict[str, tuple[float, float]]]]:
+def lines_of_table_4():
     """Of each line thousands of instances, and FPED and FNED of original and paraphrases."""
     number = r"([\d.]+)"
     change = r"\s?\(?[^)]*\)"

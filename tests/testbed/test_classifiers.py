@@ -1,33 +1,28 @@
 """The constructed classifiers answer what was planted, and the four tables find it again."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import norm, ttest_rel
 
-from countergen_edit.data.template_bank import TemplateBank, load_bank
+from countergen_edit.data.template_bank import load_bank
 from countergen_edit.metrics.classifier_tasks import TASKS, TESTS, SentimentTask, paired_tests
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models.classifiers import Vader
-from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
-from countergen_edit.testbed.classifiers import LENGTH, PlantedBert, build, plant
+from countergen_edit.testbed.classifiers import LENGTH, build, plant
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 Audits = dict[tuple[str, bool], list[Row]]
 
 
-def model_of(task: str, planted: PlantedBert) -> Any:
+def model_of(task, planted):
     return TASKS.make(task).wrap("testbed", *build(planted))
 
 
-def short(task: str) -> TemplateBank:
+def short(task):
     """The task with a part of its words."""
     most = {"emotion": 3, "adjective": 6, "name": 2, "subject": 10, "object": 8}
     whole = load_bank(task)
@@ -35,7 +30,7 @@ def short(task: str) -> TemplateBank:
 
 
 @pytest.fixture(scope="module")
-def rows() -> Audits:
+def rows():
     """All four tasks, with and without bias."""
     found = {}
     for task in NAMES:
@@ -46,12 +41,12 @@ def rows() -> Audits:
     return found
 
 
-def of(rows: Sequence[Row], metric: str, **detail: object) -> list[Row]:
+def of(rows, metric, **detail):
     chosen = [r for r in rows if r.metric == metric]
     return [r for r in chosen if all((r.facets | r.detail).get(k) == v for k, v in detail.items())]
 
 
-def logits(planted: PlantedBert, tokens: Sequence[str]) -> np.ndarray:
+def logits(planted, tokens):
     """By the definition, of a text as the tokenizer splits it, special tokens included."""
     dilution = LENGTH / len(tokens)
     zero = np.zeros(len(planted.labels))
@@ -143,7 +138,7 @@ def test_without_bias_traits_belong_to_either_group_alike(rows):
 
 
 @pytest.fixture(scope="module")
-def vader() -> list[Row]:
+def vader():
     """The whole published task, asked of VADER."""
     return SentimentTask().rows(load_bank("sentiment"), Vader(), 0)
 
@@ -181,7 +176,7 @@ def test_the_test_over_sentences_is_the_published_one(vader):
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
 
 
-def tab(rows: Sequence[Row]) -> Section:
+def tab(rows):
     [section] = ClassifierTasksView().sections(Results(rows))
     assert section.name == "classifiers"
     return section
@@ -221,7 +216,7 @@ def test_a_users_own_task_is_one_of_ours(tmp_path):
 PAIRS, WORDS, TABLES = 30, 20, 500
 
 
-def called(lean: float) -> dict[str, float]:
+def called(lean):
     """Share of tables without a group difference that a test calls significant.
 
     `lean` is the spread of people, in units of what varies from sentence to sentence.

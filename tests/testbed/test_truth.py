@@ -1,7 +1,5 @@
 """The corpus and the shipped model carry the truth, which is what truth.yaml says."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -9,20 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pandas import DataFrame
 from scipy.special import log_softmax
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import TRUTH
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import in_vocabulary_share, unknown_words
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed
-from countergen_edit.testbed import Truth, directory, load_axis, load_truth, vocabulary
+from countergen_edit.testbed import directory, load_axis, load_truth, vocabulary
 from countergen_edit.testbed.truth import NameLeanings
 from tests.models.test_gguf import script
 
@@ -30,12 +26,12 @@ TRAINER = script("train_testbed")
 
 
 @pytest.fixture(scope="module")
-def truth() -> Truth:
+def truth():
     return load_truth()
 
 
 @pytest.fixture(scope="module")
-def gender() -> Axis:
+def gender():
     return load_axis("gender")
 
 
@@ -221,7 +217,7 @@ def test_the_scores_of_a_set_are_those_of_its_people(truth):
 
 
 @pytest.fixture(scope="module")
-def found(testbed) -> DataFrame:
+def found(testbed):
     return verify_testbed(testbed, load_truth())
 
 
