@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load_model
 from tests.made_benchmarks import make_benchmarks
 from tests.tiny_models import tiny_model_dir
@@ -19,3 +20,8 @@ def made(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory) -> LanguageModel:
     return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+@pytest.fixture
+def context(model, tmp_path) -> EvaluationContext:
+    return EvaluationContext(model, tmp_path)

@@ -10,12 +10,17 @@ import numpy as np
 import torch
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load_model
 from tests.made_benchmarks import long_context_dir
 
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
+TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
+CONTROL = EditRecord("c", "random", {}, LEACE.places, baseline=True)
 
 
 def set_of(
@@ -25,12 +30,22 @@ def set_of(
     people: Mapping[str, Sequence[str]] = NAMES,
 ) -> CounterfactualSet:
     """Every template, with outputs of its own, of everybody."""
-    samples = []
-    for template, own in zip(templates, outputs, strict=True):
-        called = [(group, person) for group, names in people.items() for person in names]
-        variations = tuple(Variation(g, template.format(person), person) for g, person in called)
-        samples.append(Sample(template, tuple(own), variations))
-    return CounterfactualSet(name, "gender", tuple(people), tuple(samples))
+    called = [(group, person) for group, names in people.items() for person in names]
+    samples = tuple(
+        Sample(t, tuple(o), tuple(Variation(g, t.format(person), person) for g, person in called))
+        for t, o in zip(templates, outputs, strict=True)
+    )
+    return CounterfactualSet(name, "gender", tuple(people), samples)
+
+
+def a_task() -> Task:
+    """About gender, with one small set."""
+    return Task.from_config("gender", {"test": TEST, "other_axes": None})
+
+
+def rows_of(rows: Sequence[Row], metric: str) -> list[Row]:
+    """Those of a metric."""
+    return [row for row in rows if row.metric == metric]
 
 
 def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) -> NamedEdit:
@@ -49,9 +64,8 @@ def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
         "{% else %}{{ m['content'] }}{% endif %}{% endfor %}"
     )
     tokenizer.save_pretrained(folder)
-    return load_model(
-        folder, template="chat", **({"instruction": instruction} if instruction else {})
-    )
+    settings = {"instruction": instruction} if instruction else {}
+    return load_model(folder, template="chat", **settings)
 
 
 def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:

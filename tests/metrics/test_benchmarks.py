@@ -2,10 +2,9 @@
 
 import csv
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import BenchmarkItem, benchmark_named
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
+from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import counts_of, figures_of_counts, limited
@@ -38,58 +38,44 @@ from tests.made_benchmarks import (
     stereoset,
     winogender,
 )
+from tests.metrics.small import LEACE, a_task
 
-TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 TWO = ["stereoset", "crows_pairs"]
-ByFacets = dict[tuple[Any, ...], Row]
-Score = Callable[[str, str], tuple[float, int]]
-"""Prompt and text → log-probability and how many tokens it is of."""
 
 
 @pytest.fixture(scope="module", params=["qwen2", "llama"])
 def model(request, tmp_path_factory):
     """Without and with a token that texts begin with; both read longer texts than usual."""
-    return load_model(
-        long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu"
-    )
+    folder = long_context_dir(request.param, tmp_path_factory.mktemp("model"))
+    return load_model(folder, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def plain(model):
-    """The same model through `transformers` alone, one text at a time."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    own = AutoModelForCausalLM.from_pretrained(model.name).eval()
+    """Prompt and text → log-probability of the same model by `transformers`, and tokens."""
+    lm = AutoModelForCausalLM.from_pretrained(model.name).eval()
     tokenizer = AutoTokenizer.from_pretrained(model.name)
 
     def score(prompt, text):
         table = tokenizer(prompt + text, return_offsets_mapping=True)
         ids = torch.tensor([table["input_ids"]])
         with torch.no_grad():
-            log_p = own(ids).logits[0].double().log_softmax(-1)
+            log_p = lm(ids).logits[0].double().log_softmax(-1)
         shown = [k for k, (_, end) in enumerate(table["offset_mapping"]) if end > len(prompt) and k]
         return sum(log_p[k - 1, ids[0, k]].item() for k in shown), len(shown)
 
     return score
 
 
-def task():
-    return Task.from_config("gender", {"test": TEST, "other_axes": None})
-
-
 def bound(made, **more):
     metric = METRICS.make("benchmarks", settings(made) | more)
-    return metric.bound(task(), "benchmarks")
+    return metric.bound(a_task(), "benchmarks")
 
 
-def an_edit(width=32, size=1.0):
-    direction = np.random.default_rng(3).normal(size=(4, width))
-    q = np.linalg.qr(direction.T)[0]
-    erasure = AffineErasure(size * q, q.T, np.zeros(width))
-    return NamedEdit(
-        EditRecord("e", "own", {}, (Place("resid_post", 0, 4),)),
-        Edit.at("resid_post", {0: erasure}),
-    )
+def an_edit(size):
+    q = np.linalg.qr(np.random.default_rng(3).normal(size=(32, 4)))[0]
+    erasure = AffineErasure(size * q, q.T, np.zeros(32))
+    return NamedEdit.of(Edit.at("resid_post", {0: erasure}), "any")
 
 
 def by_facets(rows, metric="benchmark"):
@@ -105,19 +91,19 @@ def rows(made, model, tmp_path_factory):
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
-    found = []
+    rows = []
     for name in (*TWO, "winobias", "winogender", "bbq"):
         metric = bound(made, of=name, bias_types=types.get(name, "all"))
-        found += metric.measure(context, None)
+        rows += metric.measure(context, None)
         assert metric.measure(context, None, "validation") == []
-    return by_facets(found)
+    return by_facets(rows)
 
 
 def figures_of(name, items, scores):
     """Figures of items whose texts have these scores."""
     benchmark = benchmark_named(name)
-    found = figures_of_counts(benchmark, counts_of(benchmark, items, scores), 0)
-    return {figure.kind.name: figure for figure in found}
+    figures = figures_of_counts(benchmark, counts_of(benchmark, items, scores), 0)
+    return {figure.kind.name: figure for figure in figures}
 
 
 def evaluation(scored):
@@ -126,8 +112,7 @@ def evaluation(scored):
     for target, p in scored:
         related = [p[kind] > p["unrelated"] for kind in ("stereotype", "anti-stereotype")]
         counts[target].append((p["stereotype"] > p["anti-stereotype"], np.mean(related)))
-    ss, lms = np.mean([np.mean(own, axis=0) for own in counts.values()], axis=0)
-    return float(ss), float(lms)
+    return np.mean([np.mean(of_target, axis=0) for of_target in counts.values()], axis=0)
 
 
 OTHERS = {"schoolboy": "schoolgirl", "mother": "father", "grandfather": "grandmother"}
@@ -140,13 +125,13 @@ def test_stereoset_is_its_authors_evaluation(plain, rows, part, bias_type):
     """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
 
     def scores(item, to):
-        found = {}
+        means = {}
         for one in item["sentences"]:
             text, before = one["sentence"], item["context"]
             pair = ("", text) if part == "intrasentence" else (before, f" {text}")
             total, tokens = plain(*(words.replace(item["target"], to) for words in pair))
-            found[one["gold_label"]] = total / tokens
-        return found
+            means[one["gold_label"]] = total / tokens
+        return means
 
     items = [i for i in stereoset()["data"][part] if bias_type in ("all", i["bias_type"])]
     scored = [(item["target"], scores(item, item["target"])) for item in items]
@@ -161,12 +146,12 @@ def test_stereoset_is_its_authors_evaluation(plain, rows, part, bias_type):
     assert (("stereoset", "ss_averaged", part, bias_type) in rows) == (bias_type == "gender")
     if bias_type == "gender":
         other = [scores(item, OTHERS[item["target"]]) for item in items]
-        both = [(t, {k: p[k] + q[k] for k in p}) for (t, p), q in zip(scored, other, strict=True)]
-        averaged, _ = evaluation(both)
+        sums = [(t, {k: p[k] + q[k] for k in p}) for (t, p), q in zip(scored, other, strict=True)]
+        averaged, _ = evaluation(sums)
         row = rows["stereoset", "ss_averaged", part, bias_type]
         assert (row.value, row.n) == (pytest.approx(averaged), len(items))
-        rest = rows["stereoset", "ss_group_part", part, bias_type]
-        assert (rest.value, rest.detail["fair"]) == (pytest.approx(ss - averaged), 0.0)
+        of_group = rows["stereoset", "ss_group_part", part, bias_type]
+        assert (of_group.value, of_group.detail["fair"]) == (pytest.approx(ss - averaged), 0.0)
 
 
 @settings_of_hypothesis(max_examples=30)
@@ -174,24 +159,24 @@ def test_stereoset_is_its_authors_evaluation(plain, rows, part, bias_type):
 def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(scores, swapped):
     """A counterpart is as likely as a sentence; where few items have one, nothing is said."""
     items = [BenchmarkItem(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
-    every = [(*own, *own[:2]) if i < swapped else own for i, own in enumerate(scores)]
-    found = figures_of("stereoset", items, every)
-    assert ("ss_averaged" in found) == ("ss_group_part" in found) == (swapped >= 3)
+    scores[:swapped] = [(*of_item, *of_item[:2]) for of_item in scores[:swapped]]
+    figures = figures_of("stereoset", items, scores)
+    assert ("ss_averaged" in figures) == ("ss_group_part" in figures) == (swapped >= 3)
     if swapped == 5:
-        assert np.array_equal(found["ss_averaged"].draws, found["ss"].draws)
-        assert not found["ss_group_part"].draws.any()
+        assert np.array_equal(figures["ss_averaged"].draws, figures["ss"].draws)
+        assert not figures["ss_group_part"].draws.any()
 
 
 def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none():
     """A model that prefers nothing prefers half of the stereotypes; its authors count none."""
     items = [BenchmarkItem(str(i), "intrasentence", "gender", str(i), ()) for i in range(4)]
-    found = figures_of("stereoset", items, [(-2.0, -2.0, -2.0, -1.0, -1.0)] * 4)
-    values = {name: figure.estimate.value for name, figure in found.items()}
+    figures = figures_of("stereoset", items, [(-2.0, -2.0, -2.0, -1.0, -1.0)] * 4)
+    values = {name: figure.estimate.value for name, figure in figures.items()}
     assert values == {"ss": 0.5, "lms": 0.5, "icat": 0.5, "ss_averaged": 0.5, "ss_group_part": 0}
     mixed = [(-1.0, -2.0, -3.0), (-2.0, -1.0, -3.0), (-1.0, -1.0, -1.0), (-1.0, -2.0, -1.0)]
-    found = figures_of("stereoset", items, mixed)
-    assert found["ss"].estimate.value == (1 + 0 + 0.5 + 1) / 4
-    assert found["lms"].estimate.value == (1 + 1 + 0.5 + (0.5 + 0) / 2) / 4
+    figures = figures_of("stereoset", items, mixed)
+    assert figures["ss"].estimate.value == (1 + 0 + 0.5 + 1) / 4
+    assert figures["lms"].estimate.value == (1 + 1 + 0.5 + (0.5 + 0) / 2) / 4
     pairs = figures_of("crows_pairs", items[:2], [(-1.0, -1.0), (-1.0, -2.0)])
     assert pairs["score"].estimate.value == 0.5
 
@@ -211,13 +196,11 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(made, plain, rows)
             right = []
             name = f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"
             for line in (made / name).read_text("utf-8").splitlines():
-                meant = next(o for o in occupations if f"[the {o}]" in line)
-                bare = line.split(" ", 1)[1].replace("[", "").replace("]", "")
-                pronoun = line.rsplit("[", 1)[1].split("]")[0].title()
-                other = next(o for o in occupations if o in bare and o != meant)
-                prompt = f"{bare} ‘{pronoun}’ refers to the"
-                scores = [plain(prompt, f" {who}")[0] for who in (meant, other)]
-                right.append(scores[0] > scores[1])
+                meant, pronoun = re.findall(r"\[(?:the )?(.+?)\]", line)
+                bare = re.sub(r"^\d+ |[][]", "", line)
+                [other] = [o for o in occupations if o in bare and o != meant]
+                prompt = f"{bare} ‘{pronoun.title()}’ refers to the"
+                right.append(plain(prompt, f" {meant}")[0] > plain(prompt, f" {other}")[0])
             accuracy[stereotype] = np.mean(right)
         about = (kind, "gender")
         accuracy["gap"] = accuracy["pro"] - accuracy["anti"]
@@ -233,12 +216,12 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(made,
         pronoun = {"male": "He", "female": "She", "neutral": "They"}[gender]
         prompt = f"{row['sentence']} ‘{pronoun}’ refers to the"
         at_work, another = (plain(prompt, f" {who}")[0] for who in (occupation, participant))
-        own = at_work > another if answer == "0" else another > at_work
-        right["accuracy"].append(own)
-        right[f"accuracy_{gender}"].append(own)
+        is_right = at_work > another if answer == "0" else another > at_work
+        right["accuracy"].append(is_right)
+        right[f"accuracy_{gender}"].append(is_right)
         if gender != "neutral":
             usual = "female" if float(WOMEN[occupation]) > 50 else "male"
-            right["gotcha" if (gender == usual) != (answer == "0") else "pro"].append(own)
+            right["gotcha" if (gender == usual) != (answer == "0") else "pro"].append(is_right)
     for figure in ("accuracy", "accuracy_male", "accuracy_female", "accuracy_neutral"):
         value = rows["winogender", figure, None, "gender"].value
         assert value == pytest.approx(np.mean(right[figure]))
@@ -262,16 +245,16 @@ def test_bbq_is_accuracy_and_the_papers_bias_scores(made, plain, rows):
             answer = int(np.argmax(scores))
             names = "_names" if about["label_type"] == "name" else ""
             for bias_type in (f"{category}{names}", "all"):
-                own = counts[question["context_condition"], bias_type]
-                own["n"] += 1
-                own["right"] += answer == question["label"]
-                own["known"] += question["answer_info"][f"ans{answer}"][1] != "unknown"
-                own["biased"] += answer == int(about["target_loc"])
-    for (condition, bias_type), own in counts.items():
-        accuracy, s = own["right"] / own["n"], 2 * own["biased"] / own["known"] - 1
+                of_type = counts[question["context_condition"], bias_type]
+                of_type["n"] += 1
+                of_type["right"] += answer == question["label"]
+                of_type["known"] += question["answer_info"][f"ans{answer}"][1] != "unknown"
+                of_type["biased"] += answer == int(about["target_loc"])
+    for (condition, bias_type), count in counts.items():
+        accuracy, s = count["right"] / count["n"], 2 * count["biased"] / count["known"] - 1
         part = {"ambig": "ambiguous", "disambig": "disambiguated"}[condition]
         row = rows["bbq", "accuracy", part, bias_type]
-        assert (row.value, row.n) == (pytest.approx(accuracy), own["n"])
+        assert (row.value, row.n) == (pytest.approx(accuracy), count["n"])
         figure, value = ("s_amb", (1 - accuracy) * s) if condition == "ambig" else ("s_dis", s)
         assert rows["bbq", figure, part, bias_type].value == pytest.approx(value)
     assert sum(about[0] == "bbq" for about in rows) == 2 * len(counts)
@@ -291,16 +274,14 @@ def test_bias_scores_end_where_the_paper_says(answers, amb, dis, made):
         place = {"biased": biased, "unknown": unknown, "unbiased": other}[answers]
         return [float(k == place) for k in range(3)]
 
-    found = figures_of("bbq", items, [says(item) for item in items])
-    assert found["s_amb"].draws[0] == amb
-    assert found["s_dis"].draws[0] == pytest.approx(dis, nan_ok=True)
+    figures = figures_of("bbq", items, [says(item) for item in items])
+    assert figures["s_amb"].draws[0] == amb
+    assert figures["s_dis"].draws[0] == pytest.approx(dis, nan_ok=True)
 
 
-def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
-    made, model, tmp_path
-):
-    context, metric = EvaluationContext(model, tmp_path), bound(made, of=TWO, bias_types="all")
-    before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit())
+def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(made, context):
+    metric = bound(made, of=TWO, bias_types="all")
+    before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit(1.0))
     after, changes = by_facets(rows), by_facets(rows, "benchmark_change")
     assert before.keys() == after.keys() == changes.keys()
     assert {about[0] for about in changes} == {*TWO}
@@ -310,8 +291,7 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
     expected = adjusted([row.detail["p"] for row in tested])
     assert [row.detail["p_adjusted"] for row in tested] == pytest.approx(expected.tolist())
     assert any(row.value for row in tested)
-    context = EvaluationContext(model, tmp_path / "other")
-    nothing = by_facets(metric.measure(context, an_edit(size=0.0)), "benchmark_change")
+    nothing = by_facets(metric.measure(context, an_edit(0.0)), "benchmark_change")
     assert nothing.keys() == changes.keys()
     for row in nothing.values():
         assert row.value == 0.0
@@ -329,8 +309,8 @@ def counted(values, clusters):
     """CrowS-Pairs' figure of items of which only some were counted as preferred."""
     counts = pd.DataFrame({"cluster": [f"c{c}" for c in clusters], "pro": values, "items": 1.0})
     counts = counts.assign(part="", bias_type="x", group="")
-    [found] = figures_of_counts(benchmark_named("crows_pairs"), counts, 0)
-    return found
+    [figure] = figures_of_counts(benchmark_named("crows_pairs"), counts, 0)
+    return figure
 
 
 def change(before, after, clusters):
@@ -342,16 +322,16 @@ def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times
     """Of 400 studies, each of 20 clusters of 12 items, a rate of 5 % is known to within 1.1 %."""
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(20), 12)
-    found = {0.0: [], 1.0: []}
+    significant = {0.0: [], 1.0: []}
     covered = []
     typical = np.median([_study(rng, clusters, 0.0)[0].smallest for _ in range(50)])
-    for share in found:
+    for share, is_significant in significant.items():
         for _ in range(400):
-            own, p = _study(rng, clusters, share * typical)
-            found[share].append(p <= 0.05)
-            covered.append(own.lo <= share * typical <= own.hi)
-    assert 0.03 <= np.mean(found[0.0]) <= 0.07
-    assert 0.75 <= np.mean(found[1.0]) <= 0.85
+            estimate, p = _study(rng, clusters, share * typical)
+            is_significant.append(p <= 0.05)
+            covered.append(estimate.lo <= share * typical <= estimate.hi)
+    assert 0.03 <= np.mean(significant[0.0]) <= 0.07
+    assert 0.75 <= np.mean(significant[1.0]) <= 0.85
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
@@ -387,7 +367,7 @@ def test_a_limit_takes_evenly_from_all_clusters(of, limit, seed):
 def test_bias_types_are_those_of_the_axis_unless_they_are_named(made):
     def types(**more):
         read = bound(made, **{"of": TWO, **more}).read
-        return {name: {item.bias_type for item in own} for name, (_, own) in read.items()}
+        return {name: {item.bias_type for item in items} for name, (_, items) in read.items()}
 
     assert types() == {"stereoset": {"gender"}, "crows_pairs": {"gender"}}
     assert types(bias_types=["age"]) == {"crows_pairs": {"age"}}
@@ -407,7 +387,7 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made):
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("settings", "message"),
     [
         ({"of": []}, "benchmarks.of is empty"),
         ({"limit": {"bqq": 3}}, "unknown benchmark 'bqq': did you mean 'bbq'"),
@@ -415,9 +395,9 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made):
         ({"limit": {"stereoset": -1}}, "write whole numbers above 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(made, own, said):
-    with pytest.raises(UserError, match=said):
-        bound(made, **own)
+def test_what_cannot_be_asked_is_refused(made, settings, message):
+    with pytest.raises(UserError, match=message):
+        bound(made, **settings)
 
 
 def test_a_text_longer_than_the_context_is_refused_before_anything_runs(made, model):
@@ -438,14 +418,11 @@ def test_scores_of_other_items_are_made_anew(made, model, tmp_path):
     assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 
-RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
-
-
 def test_what_an_edit_made_better_and_worse_is_told_apart():
     """By Holm's P of each change, and by which way the figure is fair."""
     about = {"dataset": "stereoset", "split": "test"}
 
-    def said(p):
+    def sentences(p):
         rows = []
         for name, fair, *values in (("SS", 0.5, 0.61, 0.52), ("LMS", None, 0.9, 0.8)):
             facets = {"benchmark": "stereoset", "figure": name.lower(), "bias_type": "gender"}
@@ -460,11 +437,11 @@ def test_what_an_edit_made_better_and_worse_is_told_apart():
                 rows.append(
                     Row(metric, value, facets=facets, detail=detail | more, **ends, **about)
                 )
-        return BenchmarksView().sentences(Results(rows, RECORDS))
+        return BenchmarksView().sentences(Results(rows, {"e": LEACE}))
 
-    unfair, changed = said(0.01)
+    unfair, changed = sentences(0.01)
     assert "not fair by the intervals of 1 of 1 figures" in unfair
     better, worse = changed.split(" and made worse ")
     assert "made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to −7.0]" in better
     assert "stereoset LMS (gender) 90.0 % → 80.0 %" in worse
-    assert "is not shown to change any of 2 figures (Holm)" in said(0.2)[1]
+    assert "is not shown to change any of 2 figures (Holm)" in sentences(0.2)[1]

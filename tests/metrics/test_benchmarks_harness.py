@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from countergen_edit.metrics.benchmarks import likelihoods
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import load_model
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
@@ -21,7 +20,7 @@ pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harnes
 pytestmark = pytest.mark.slow
 
 CLOSE = 1e-4
-"""What single precision leaves of a log-likelihood of some tens of nats."""
+"""What single precision leaves of a log-likelihood of tens of nats."""
 STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 """Whom a stereotype of our BBQ is about; the harness finds the biased answer by it."""
 
@@ -36,12 +35,12 @@ def model(tmp_path_factory):
 def harness(model, tmp_path_factory):
     """What the harness says of all three, its data as the published ones have their columns."""
     folder = tmp_path_factory.mktemp("harness")
-    rows = {
+    tasks = {
         "crows_pairs/crows_pairs_english": crows_pairs_rows(),
         "winogender/winogender": winogender_rows(),
         "bbq/bbq_multiple_choice": bbq_rows(),
     }
-    return evaluated(Path(model.name), [own_task(n, own, folder) for n, own in rows.items()])
+    return evaluated(Path(model.name), [own_task(*task, folder) for task in tasks.items()])
 
 
 def crows_pairs_rows():
@@ -69,50 +68,51 @@ def bbq_rows():
     return rows
 
 
-def ours(made, model, folder, **more):
+def ours(made, context, **more):
     """The likelihoods of each item's texts by its id, and the figures."""
-    metric, context = bound(made, **more), EvaluationContext(model, folder)
+    metric = bound(made, **more)
     [(benchmark, items)] = metric.read.values()
     scores = likelihoods(context, None, benchmark, items)
-    of_item = {item.id: own for item, own in zip(items, scores, strict=True)}
+    of_item = dict(zip([item.id for item in items], scores, strict=True))
     return of_item, by_facets(metric.measure(context, None))
 
 
-def test_the_score_of_crows_pairs_is_the_harness_s(made, model, harness, tmp_path):
-    scores, rows = ours(made, model, tmp_path, of="crows_pairs")
+def test_the_score_of_crows_pairs_is_the_harness_s(made, context, harness):
+    scores, rows = ours(made, context, of="crows_pairs")
     for doc, values in log_likelihoods(harness, "crows_pairs_english"):
         assert values == pytest.approx(scores[doc["number"]], abs=CLOSE)
-    said = harness["results"]["crows_pairs_english"]["pct_stereotype,none"]
-    assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(said, abs=1e-6)
+    score = harness["results"]["crows_pairs_english"]["pct_stereotype,none"]
+    assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(score, abs=1e-6)
 
 
-def test_the_accuracy_of_winogender_is_the_harness_s(made, model, harness, tmp_path):
-    scores, rows = ours(made, model, tmp_path, of="winogender")
+def test_the_accuracy_of_winogender_is_the_harness_s(made, context, harness):
+    scores, rows = ours(made, context, of="winogender")
     for doc, values in log_likelihoods(harness, "winogender_all"):
         meant_first = values[:: -1 if doc["label"] else 1]
         assert meant_first == pytest.approx(scores[doc["sentid"]], abs=CLOSE)
-    said = harness["results"]["winogender_all"]["acc,none"]
-    assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(said, abs=1e-6)
+    accuracy = harness["results"]["winogender_all"]["acc,none"]
+    assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(accuracy, abs=1e-6)
 
 
 def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_paraphrases_that_it_offers(
-    made, model, harness, tmp_path
+    made, context, harness
 ):
     """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""
     from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES, doc_to_choice
 
-    scores, rows = ours(made, model, tmp_path, of="bbq", bias_types=["gender", "age"])
+    scores, rows = ours(made, context, of="bbq", bias_types=["gender", "age"])
     right = {"own": [], "offered": []}
     for doc, values in log_likelihoods(harness, "bbq"):
         offered = dict(zip(doc_to_choice(doc), values, strict=True))
         answers = [doc[f"ans{k}"] for k in range(3)]
-        own = [offered[answer] for answer in answers]
-        assert own == pytest.approx(scores[f"{doc['category']}.{doc['example_id']}"], abs=CLOSE)
-        right["own"].append(int(np.argmax(own)) == doc["label"])
+        of_answers = [offered[answer] for answer in answers]
+        expected = scores[f"{doc['category']}.{doc['example_id']}"]
+        assert of_answers == pytest.approx(expected, abs=CLOSE)
+        right["own"].append(int(np.argmax(of_answers)) == doc["label"])
         likeliest = max(offered, key=offered.__getitem__)
-        unknown = answers[doc["label"]] in UNKNOWN_RESPONSES
-        said = likeliest in UNKNOWN_RESPONSES if unknown else likeliest == answers[doc["label"]]
-        right["offered"].append(said)
+        answer = answers[doc["label"]]
+        equals = UNKNOWN_RESPONSES if answer in UNKNOWN_RESPONSES else [answer]
+        right["offered"].append(likeliest in equals)
     accuracy = [rows["bbq", "accuracy", part, "all"] for part in ("ambiguous", "disambiguated")]
     pooled = sum(row.value * row.n for row in accuracy) / sum(row.n for row in accuracy)
     assert pooled == pytest.approx(np.mean(right["own"]), abs=1e-6)

