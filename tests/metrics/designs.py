@@ -19,14 +19,14 @@ class World:
     """Differences d of contents c and outputs o, and the noise of names.
 
     d = effect · s · (√along · α_o + √(1 - along) · γ_co), with log-normal s of mean square 1,
-    so that the true group effect is `effect`. A name's own noise has `own` variance, of which the
+    so that the true group effect is `effect`. Names have noise of variance `noise`, of which the
     part `shared` is the same after every content; it lies in few dimensions.
     """
 
     effect: float
     scale: float
     along: float
-    own: float
+    noise: float
     shared: float
     outputs: int = 14
 
@@ -66,9 +66,9 @@ def simulated(
     log_p = np.empty((contents, outputs, 2, people))
     for side in (0, 1):
         of_names = rng.standard_normal((NAMES, DIMENSIONS))
-        own = rng.standard_normal((contents, people, DIMENSIONS))
-        mixed = np.sqrt(world.shared) * of_names[places] + np.sqrt(1 - world.shared) * own
-        noise = np.sqrt(world.own) * mixed @ loadings
+        anew = rng.standard_normal((contents, people, DIMENSIONS))
+        mixed = np.sqrt(world.shared) * of_names[places] + np.sqrt(1 - world.shared) * anew
+        noise = np.sqrt(world.noise) * mixed @ loadings
         log_p[:, :, side] = (noise + (0.5 - side) * delta[:, None]).transpose(0, 2, 1)
     names = tuple(f" {o}" for o in range(outputs))
     samples = tuple(
@@ -82,11 +82,4 @@ def simulated(
         for c in range(contents)
     )
     data = CounterfactualSet("drawn_test", "gender", GROUPS, samples)
-    table = log_p.reshape(-1, 2, people)
-    return SetScores(
-        data,
-        table,
-        np.ones(table.shape, bool),
-        np.repeat(np.arange(contents), outputs),
-        names * contents,
-    )
+    return SetScores.of(data, log_p.ravel())

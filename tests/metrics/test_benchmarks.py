@@ -38,7 +38,7 @@ from tests.made_benchmarks import (
     stereoset,
     winogender,
 )
-from tests.metrics.small import LEACE, a_task
+from tests.metrics.small import LEACE, a_task, rows_of
 
 TWO = ["stereoset", "crows_pairs"]
 
@@ -410,11 +410,10 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(made, mo
         metric.check(model)
 
 
-def test_scores_of_other_items_are_made_anew(made, model, tmp_path):
+def test_scores_of_other_items_are_made_anew(made, model, context, tmp_path):
     few, many = (bound(made, of="stereoset", limit=limit) for limit in (3, None))
-    before = few.measure(EvaluationContext(model, tmp_path), None)
-    again = many.measure(EvaluationContext(model, tmp_path), None)
-    assert {row.n for row in before if row.metric == "benchmark"} == {3}
+    before, again = (metric.measure(context, None) for metric in (few, many))
+    assert {row.n for row in rows_of(before, "benchmark")} == {3}
     assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 

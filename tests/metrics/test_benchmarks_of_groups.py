@@ -29,7 +29,7 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
 from tests.made_benchmarks import BOLD, DESCRIPTORS, items_of, long_context_dir, settings
-from tests.metrics.small import a_task
+from tests.metrics.small import a_task, rows_of
 from tests.metrics.test_benchmarks import bound, by_facets, figures_of
 from tests.models.completions_server import serving
 from tests.runs.runs import IDENTITY, KilledError
@@ -141,10 +141,10 @@ def test_a_model_that_only_writes_is_asked_too(made, tmp_path):
     assert not bold(made, of=["bold", "crows_pairs"]).is_generating
 
 
-def test_texts_are_written_once(made, model, tmp_path, monkeypatch):
+def test_texts_are_written_once(made, model, context, tmp_path, monkeypatch):
     metric = bold(made, settings={"bold": {"n": 2, "max_new_tokens": 5, "batch_size": 3}})
-    rows = metric.measure(EvaluationContext(model, tmp_path), None)
-    assert {row.n for row in rows if row.metric == "benchmark"} != {0}
+    rows = metric.measure(context, None)
+    assert {row.n for row in rows_of(rows, "benchmark")} != {0}
     monkeypatch.setattr(writing, "generate", None)
     assert metric.measure(EvaluationContext(model, tmp_path), None) == rows
     with pytest.raises(TypeError):  # other texts
@@ -156,17 +156,18 @@ def test_a_limit_is_of_each_group(made):
     assert groups == dict.fromkeys([g for d in DOMAINS for g in BOLD[d]], 3)
 
 
-def test_settings_that_are_none_are_refused(made):
-    with pytest.raises(UserError, match=r"bold.n=0: Input should be greater than 0"):
-        bold(made, settings={"bold": {"n": 0}})
-    with pytest.raises(UserError, match="unknown setting of benchmark bold 'max_tokens'"):
-        bold(made, settings={"bold": {"max_tokens": 3}})
-
-
-def test_a_prompt_without_room_after_it_is_refused(made, model):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 0}, "bold.n=0: Input should be greater than 0"),
+        ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
+        ({"max_new_tokens": 60}, r"bold.max_new_tokens=60: .* has room for \d+ after"),
+    ],
+)
+def test_settings_that_are_none_or_leave_no_room_are_refused(made, model, settings, message):
     bold(made).check(model)
-    with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
-        bold(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
+    with pytest.raises(UserError, match=message):
+        bold(made, settings={"bold": settings}).check(model)
 
 
 @pytest.fixture

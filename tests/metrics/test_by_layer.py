@@ -16,30 +16,29 @@ from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
 
-def record(name, eraser, layers, rank, **more):
-    site = more.pop("site", "resid_post")
-    places = tuple(Place(site, layer, rank) for layer in layers)
-    return EditRecord(name, eraser, more.pop("params", {}), places, **more)
+def at(*layers, rank=2, site="resid_post"):
+    return tuple(Place(site, layer, rank) for layer in layers)
 
 
 RECORDS = [
-    record("a1", "own", [1], rank=3, params={"rank": "cv"}),
-    record("a0", "own", [0], rank=6, params={"rank": "cv"}),
-    record("b0", "own", [0], rank=2),
-    record("b1", "own", [1], rank=2),
-    record("both", "own", [0, 1], rank=2),
-    record("m0", "own", [0], rank=2, site="mlp_out"),
-    record("m1", "own", [1], rank=2, site="mlp_out"),
-    record("c0", "random", [0], rank=2, baseline=True),
+    EditRecord("a1", "own", {"rank": "cv"}, at(1, rank=3)),
+    EditRecord("a0", "own", {"rank": "cv"}, at(0, rank=6)),
+    EditRecord("b0", "own", {}, at(0)),
+    EditRecord("b1", "own", {}, at(1)),
+    EditRecord("both", "own", {}, at(0, 1)),
+    EditRecord("m0", "own", {}, at(0, site="mlp_out")),
+    EditRecord("m1", "own", {}, at(1, site="mlp_out")),
+    EditRecord("c0", "random", {}, at(0), baseline=True),
 ]
+GROUPS = {"dataset": "work_test", "group_a": "female", "group_b": "male"}
 
 
 def results_of(split, records=RECORDS):
-    rows = []
-    for i, e in enumerate([None, *records]):
-        columns = e.columns if e else {}
-        groups = {"dataset": "work_test", "group_a": "female", "group_b": "male"}
-        rows.append(Row("group_effect", i / 10, split=split, **groups, **columns))
+    columns = [{}, *(e.columns for e in records)]
+    rows = [
+        Row("group_effect", i / 10, split=split, **GROUPS, **of_edit)
+        for i, of_edit in enumerate(columns)
+    ]
     return Results(rows, {e.id: e for e in records})
 
 
@@ -71,19 +70,15 @@ def test_the_split_is_that_on_which_every_layer_was_measured():
     assert "(validation data)" in RView(R, "r").sections(both)[-1].figures()[0].title
 
 
-PROBES = [0.9, 0.5, 0.95, 0.6]
-CERTIFICATE = Certificate(
-    1, 0.69, 0.69, 0.0, *PROBES, 10, 0.5, float("nan"), True, "means coincide"
-)
-
-
 def test_certificates_are_shown():
     data = set_of("work_fit", ["{}"], [[" x"]])
     task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
+    probes, nan = [0.9, 0.5, 0.95, 0.6], float("nan")
+    certificate = Certificate(1, 0.69, 0.69, 0.0, *probes, 10, 0.5, nan, True, "means coincide")
     rows = [
         replace(row, split="validation", **e.columns)
         for e in RECORDS[:4]
-        for row in certificate_rows(CERTIFICATE, task, n=12)
+        for row in certificate_rows(certificate, task, n=12)
     ]
     assert {(r.dataset, r.n) for r in rows} == {("work_fit", 12)}
     assert {r.value for r in rows if r.metric == "variance_removed"} == {None}
@@ -96,7 +91,7 @@ def test_certificates_are_shown():
         assert figure.title.startswith(f"{kind} probe under an edit at each layer, resid_post (val")
     assert [s.name for s in figures[0].panels[0].series] == ["own-3…6", "own-2"]
     [table] = section.tables()
-    told = [[getattr(c, "value", c) for c in line] for line in table.rows]
-    assert [value for _, value in told[:-1]] == [*PROBES, 0.5, None]
-    assert told[-1] == ["no linear probe can do better than chance on the fitted data", "yes"]
+    *figures, guarantee = table.rows
+    assert [cell.value for _, cell in figures] == [*probes, 0.5, None]
+    assert [*guarantee] == ["no linear probe can do better than chance on the fitted data", "yes"]
     assert GuardednessView().sections(Results([])) == []

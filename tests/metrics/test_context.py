@@ -1,6 +1,7 @@
 """What was scored is kept by what it is, never by what it is called."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -18,23 +19,21 @@ def edit_of(seed):
     return replace(small.edit_of(seed), record=RECORD)
 
 
-def test_sets_and_edits_of_one_name_do_not_share_scores(model, tmp_path):
-    context = EvaluationContext(model, tmp_path)
+def test_sets_and_edits_of_one_name_do_not_share_scores(context):
     edits = None, edit_of(0), edit_of(1)
-    kept = []
-    for data in (NURSE, ENGINEER):
-        for edit in edits:
-            with context.under(edit) as edited:
-                expected = score(edited, data).log_p
-            kept.append(context.scores(data, edit).log_p)
-            np.testing.assert_array_equal(kept[-1], expected)
-    assert len({found.tobytes() for found in kept}) == 6
+    kept = set()
+    for data, edit in product((NURSE, ENGINEER), edits):
+        with context.under(edit) as edited:
+            expected = score(edited, data).log_p
+        log_p = context.scores(data, edit).log_p
+        np.testing.assert_array_equal(log_p, expected)
+        kept.add(log_p.tobytes())
+    assert len(kept) == 6
     one, other = (context.neutral(TEXTS, edit).kl for edit in edits[1:])
     assert not np.array_equal(one, other)
 
 
-def test_what_was_scored_is_not_scored_again(model, tmp_path):
-    context = EvaluationContext(model, tmp_path)
+def test_what_was_scored_is_not_scored_again(context):
     assert context.scores(NURSE, None) is context.scores(replace(NURSE), None)
     assert context.neutral(TEXTS, edit_of(0)) is context.neutral([*TEXTS], edit_of(0))
 
@@ -54,9 +53,9 @@ def test_unedited_scores_are_read_from_a_run_beside(model, tmp_path):
     assert scored(stored("a")) == expected.tobytes()
     [file] = (tmp_path / "a" / "scores").glob("*.npy")
     np.save(file, np.load(file) - 1)  # not what would be computed
-    beside = stored("b")
-    assert scored(beside) == (expected - 1).tobytes()
-    assert beside.others == {str(tmp_path / "a")}
+    next_to_a = stored("b")
+    assert scored(next_to_a) == (expected - 1).tobytes()
+    assert next_to_a.others == {str(tmp_path / "a")}
     for other in (stored("c", key="other"), stored("d", read=False)):
         assert scored(other) == expected.tobytes()
         assert not other.others

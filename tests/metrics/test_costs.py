@@ -1,8 +1,5 @@
 """Agreement, perplexity and KL against copies of their definitions on the plain model."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,26 +8,24 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.costs.perplexity import KL, Perplexity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, load_model, preface_ids, resuming
+from countergen_edit.models import load_model, preface_ids, resuming
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import edit_of, log_p, log_softmax, set_of
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
-EDIT = edit_of().edit
-Under = Callable[[LanguageModel, str], torch.Tensor]
+EDIT = edit_of()
 
 
 def edited(model, text):
     """Log P of every next token under the edit."""
-    with applied(model, EDIT):
+    with applied(model, EDIT.edit):
         return log_softmax(model, text)[1]
 
 
@@ -45,31 +40,21 @@ def brute_force(model, under):
     return sums
 
 
-def task_of(texts=None, agreement=None):
-    return Task(
-        load_axis("gender"),
-        ("female", "male"),
-        agreement=agreement or {},
-        neutral=texts or {},
-    )
-
-
-@pytest.fixture
-def context(model, tmp_path):
-    return EvaluationContext(model, tmp_path)
+def task_of(**sets):
+    return Task(load_axis("gender"), ("female", "male"), **sets)
 
 
 def by_metric(task, context, edit, split="test"):
-    named = None if edit is None else NamedEdit.of(edit, "any")
     costs = [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
-    rows = [row for cost in costs for row in cost.measure(context, named, split)]
+    rows = [row for cost in costs for row in cost.measure(context, edit, split)]
     return {row.metric: row for row in rows}
 
 
 def test_perplexity_and_kl_are_their_definitions(context):
     nll, nll_edited, kl, tokens = brute_force(context.model, edited).sum(axis=1)
     before, after, kl = np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
-    task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
+    neutral = {"test": tuple(TEXTS), "validation": ("The station is at the park.",)}
+    task = task_of(neutral=neutral)
     rows = by_metric(task, context, EDIT)
     for metric, value in (("perplexity", after), ("perplexity_ratio", after / before)):
         assert rows[metric].value == pytest.approx(value, rel=1e-5)
@@ -97,8 +82,8 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(context, tmp_path)
 
     for model in (context.model, load_model(tiny_model_dir("llama", tmp_path / "llama"))):
         nll, nll_asked, kl, tokens = brute_force(model, asked)
-        for own in (model, resuming(model, [0])):
-            cost = neutral_cost(own, Edit((), words), TEXTS)
+        for lm in (model, resuming(model, [0])):
+            cost = neutral_cost(lm, Edit((), words), TEXTS)
             np.testing.assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
             np.testing.assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
             np.testing.assert_allclose(cost.kl, kl, rtol=1e-4)
@@ -123,8 +108,8 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(context, tmp_path)
     ],
 )
 def test_harm_is_what_became_worse_in_units_of_the_budget(cost, before, after, share):
-    found = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
-    assert (found and found.share) == (None if share is None else pytest.approx(share))
+    worse = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
+    assert (worse and worse.share) == (None if share is None else pytest.approx(share))
 
 
 def test_text_too_short_to_predict_anything_is_refused(model):
@@ -136,23 +121,22 @@ def agreement_set(*outputs):
     return set_of("agreement", ["{} lost", "{} is at"], [outputs] * 2)
 
 
-def test_agreement_is_the_share_of_the_right_form(model):
+def test_agreement_is_the_share_of_the_right_form(context):
     data = agreement_set(" her", " his")
     shares = {"female": [], "male": []}
     for v in (v for sample in data.samples for v in sample.variations):
-        her, his = (np.exp(log_p(model, v.text, form)) for form in (" her", " his"))
+        her, his = (np.exp(log_p(context.model, v.text, form)) for form in (" her", " his"))
         shares[v.group].append((her if v.group == "female" else his) / (her + his))
     cost = Agreement().bound(task_of(agreement={"test": data}))
-    rows = cost.measure(EvaluationContext(model, Path("unused")), None)
-    both, female, male = rows
+    rows = cost.measure(context, None)
+    together, female, male = rows
     assert cost.counted(rows[::-1]) == [male, female]
-    assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
-    assert male.value == pytest.approx(np.mean(shares["male"]), abs=1e-5)
-    assert both.value == pytest.approx(np.mean(shares["female"] + shares["male"]), abs=1e-5)
-    assert (both.n, female.n) == (8, 4)
+    expected = [shares["female"] + shares["male"], shares["female"], shares["male"]]
+    assert [row.value for row in rows] == pytest.approx([*map(np.mean, expected)], abs=1e-5)
+    assert (together.n, female.n) == (8, 4)
 
 
-@given(st.tuples(st.floats(0.5, 1), st.floats(0.5, 1)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
+@given(st.tuples(*[st.floats(0.5, 1)] * 2), st.tuples(*[st.floats(0, 1)] * 2))
 def test_the_budget_of_agreement_holds_for_each_group(before, after):
     """The loss of one group counts in full, whatever the other gains."""
 

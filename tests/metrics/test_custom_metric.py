@@ -22,33 +22,34 @@ class Gap(Metric):
         return rows
 
 
-def made(seed=0):
-    rng = np.random.default_rng(seed)
-    scores = make_scores(rng.uniform(0.1, 1, (6, 2, 4)), 3)
-    return scores, rng.normal(size=(6, 2, 4))
+@pytest.fixture
+def values():
+    return np.random.default_rng(0).normal(size=(6, 2, 4))
 
 
-def test_values_of_prompts_are_resampled_over_templates_and_names():
+@pytest.fixture
+def scores():
+    return make_scores(np.random.default_rng(1).uniform(0.1, 1, (6, 2, 4)), 3)
+
+
+def test_values_of_prompts_are_resampled_over_templates_and_names(scores, values):
     """Every resample by a loop over items, groups and names."""
-    scores, values = made()
     templates, *names = scores.weights(0)
     draws = []
     for r in range(len(templates)):
-        total = weight = 0.0
-        for item in range(6):
-            of_item = templates[r, scores.template[item]]
-            groups = [np.average(values[item, g], weights=names[g][r]) for g in (0, 1)]
-            total, weight = total + of_item * np.mean(groups), weight + of_item
-        draws.append(total / weight)
+        means = [
+            np.mean([np.average(values[item, g], weights=names[g][r]) for g in (0, 1)])
+            for item in range(6)
+        ]
+        draws.append(np.average(means, weights=templates[r, scores.template]))
     expected = estimate(np.array(draws), templates, *names)
-    found = scores.mean(values, 0)
+    mean = scores.mean(values, 0)
     for end in ("value", "lo", "hi", "standard_error"):
-        assert getattr(found, end) == pytest.approx(getattr(expected, end), rel=1e-9)
-    assert found.value == pytest.approx(values.mean())
+        assert getattr(mean, end) == pytest.approx(getattr(expected, end), rel=1e-9)
+    assert mean.value == pytest.approx(values.mean())
 
 
-def test_absent_variations_do_not_count():
-    scores, values = made(2)
+def test_absent_variations_do_not_count(scores, values):
     scores.present[:, 1, 3] = False
     values[:, 1, 3] = np.nan
     expected = (values[:, 0].mean(axis=1) + values[:, 1, :3].mean(axis=1)) / 2

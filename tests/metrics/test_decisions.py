@@ -174,11 +174,11 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be():
         assert decisions.contrast(column)[()].value == pytest.approx(mean[1] - mean[0])
 
 
-def test_topics_have_equal_weight_whatever_their_number_of_cases(model, tmp_path):
+def test_topics_have_equal_weight_whatever_their_number_of_cases(context, tmp_path):
     path = make_cases(tmp_path)
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(line for i, line in enumerate(lines) if i not in (2, 3, 4)), "utf-8")
-    table = table_of(bound(cases=str(path), names=2), EvaluationContext(model, tmp_path))
+    table = table_of(bound(cases=str(path), names=2), context)
     means = table.decisions.groupby(["group", "topic"]).worth.mean()
     for group in table.groups:
         assert table.rate("worth", group).value == pytest.approx(means[group].mean())
@@ -343,19 +343,18 @@ def test_every_answer_is_that_of_its_case_and_person(model, tmp_path):
         bound(names=2).check(model)
 
 
-def test_scores_are_worth_their_place_in_the_range(model, tmp_path):
+def test_scores_are_worth_their_place_in_the_range(model, context, tmp_path):
     metric = bound(cases=str(make_cases(tmp_path, answers="1|2|3", label="3")), names=2)
     [questions] = metric.asked
-    table = table_of(metric, EvaluationContext(model, tmp_path)).decisions
+    table = table_of(metric, context).decisions
     prompt = questions.cases[0].asked(*questions.people[0])
     p = np.exp(text_log_probs(model, [prompt] * 3, ["1", "2", "3"], chat=True).log_p)
     assert table.worth[0] == pytest.approx((p[1] / 2 + p[2]) / p.sum(), rel=1e-4)
 
 
-def test_a_model_that_never_met_the_words_is_not_measured(model, tmp_path):
+def test_a_model_that_never_met_the_words_is_not_measured(model, context):
     metric = bound(replace(a_task(), vocabulary=frozenset({"jane", "is", "a", "nurse"})))
     metric.check(model)  # whose context the cases exceed
-    context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert row.metric == "decision_out_of_vocabulary"
     assert metric.measure(context, EDIT) == []

@@ -68,16 +68,15 @@ def test_the_test_is_that_of_swapped_pairs():
     effect = GroupEffect(scores)
     women = (v.name for s in scores.data.samples for v in s.of("female"))
     pairs = sorted({name.removeprefix("female") for name in women})
-    outputs = len(scores.data.samples[0].outputs)
+    differences = scores.log_p[:, 0] - scores.log_p[:, 1]
     totals = []
-    for swaps in np.ndindex(*(2,) * len(pairs)):
+    for swaps in product((1, -1), repeat=len(pairs)):
         swapped = dict(zip(pairs, swaps, strict=True))
-        d = []
-        for c, sample in enumerate(scores.data.samples):
-            own = scores.log_p[c * outputs : (c + 1) * outputs]
-            signs = [1 - 2 * swapped[v.name.removeprefix("female")] for v in sample.of("female")]
-            d.append(((own[:, 0] - own[:, 1]) * signs).mean(axis=1))
-        totals.append(float((np.concatenate(d) ** 2).mean()))
+        signs = [
+            [swapped[v.name.removeprefix("female")] for v in sample.of("female")]
+            for sample in scores.data.samples
+        ]
+        totals.append(((differences * np.array(signs)[scores.template]).mean(axis=1) ** 2).mean())
     expected = np.mean(np.array(totals) >= totals[0] * (1 - 1e-12))
     assert effect.p_value == pytest.approx(expected)
 
@@ -90,20 +89,21 @@ def test_components_are_those_of_a_balanced_analysis_of_variance():
     rows, columns = np.indices((a, b)).reshape(2, -1)
     means = table.mean(axis=1), table.mean(axis=0)
     of_rows, of_columns = b * means[0].var(ddof=1), a * means[1].var(ddof=1)
-    rest = table - means[0][:, None] - means[1][None] + table.mean()
-    error = (rest**2).sum() / ((a - 1) * (b - 1))
+    residuals = table - means[0][:, None] - means[1][None] + table.mean()
+    error = (residuals**2).sum() / ((a - 1) * (b - 1))
     expected = (of_rows - error) / b, (of_columns - error) / a, error
     assert henderson(table.ravel(), rows, columns) == pytest.approx(expected)
 
 
 def test_components_of_incomplete_crossings_are_unbiased():
-    rng, found = np.random.default_rng(0), []
+    rng, components = np.random.default_rng(0), []
     rows, columns = np.arange(24) % 12, (np.arange(24) + np.arange(24) // 12) % 12
     for _ in range(2000):
-        own = rng.normal(0, 1, 12)[rows] + rng.normal(0, 2, 12)[columns] + rng.normal(0, 1.5, 24)
-        found.append(henderson(own, rows, columns))
+        of_rows, of_columns = rng.normal(0, 1, 12)[rows], rng.normal(0, 2, 12)[columns]
+        values = of_rows + of_columns + rng.normal(0, 1.5, 24)
+        components.append(henderson(values, rows, columns))
     # The first two are cut at 0, which raises small ones.
-    assert np.mean(found, axis=0)[1:] == pytest.approx([4.0, 2.25], rel=0.1)
+    assert np.mean(components, axis=0)[1:] == pytest.approx([4.0, 2.25], rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["occupations", "sentiment"])
@@ -121,36 +121,36 @@ def test_a_pilot_foresees_the_half_width(name):
 @given(st.integers(24, 200), st.integers(2, 20), st.integers(1, 50), st.integers(0, 9))
 @settings(max_examples=30, deadline=None)
 def test_more_of_anything_never_widens(cells, people, more, extra):
-    own = Components(0.8, 1.0, 0.05, 0.6, 0.3, 1.2, 1.3)
-    narrow = own.half_width(cells + more, 24 + more, 48 + more, people + extra)
-    assert narrow <= own.half_width(cells, 24, 48, people) + 1e-12
+    components = Components(0.8, 1.0, 0.05, 0.6, 0.3, 1.2, 1.3)
+    narrow = components.half_width(cells + more, 24 + more, 48 + more, people + extra)
+    assert narrow <= components.half_width(cells, 24, 48, people) + 1e-12
 
 
 def test_pooled_components_never_fall_and_leave_one_set_alone():
     few = Components(0.5, 1.0, 0.0, 0.01, 0.0, 0.4, 0.6)
     many = Components(0.5, 1.0, 0.1, 0.60, 0.2, 0.4, 0.6)
-    both = pooled({"few": few, "many": many})
-    assert both["few"].relative == pytest.approx(
-        (few.relative + many.relative / 2 + few.relative / 2) / 2
-    )
-    assert both["many"] == many
+    together = pooled({"few": few, "many": many})
+    assert together["few"].relative == pytest.approx(0.75 * few.relative + 0.25 * many.relative)
+    assert together["many"] == many
     assert pooled({"few": few}) == {"few": few}
 
 
-def options_of(own, name):
-    sizes = [(k, n, own.half_width(k, 24, 60, n)) for k in (24, 48, 96) for n in (2, 4, 8)]
-    return [
-        SetDesign(name, k, min(k, 24), min(k, 60), n, 2 * k * n, 96, width, 0.1, None)
-        for k, n, width in sizes
-    ]
+def options_of(name, components):
+    designs = []
+    for k, n in product((24, 48, 96), (2, 4, 8)):
+        size, width = (k, min(k, 24), min(k, 60), n, 2 * k * n), components.half_width(k, 24, 60, n)
+        designs.append(SetDesign(name, *size, 96, width, 0.1, None))
+    return designs
 
 
 @given(st.integers(200, 4000))
 @settings(max_examples=20, deadline=None)
 def test_passes_are_never_exceeded_and_the_widest_interval_is_the_least_possible(passes):
-    quiet = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
-    loud = Components(0.5, 1.2, 0.1, 0.60, 0.2, 1.4, 1.1)
-    options = {"quiet": options_of(quiet, "quiet"), "loud": options_of(loud, "loud")}
+    components = {
+        "quiet": Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6),
+        "loud": Components(0.5, 1.2, 0.1, 0.60, 0.2, 1.4, 1.1),
+    }
+    options = {name: options_of(name, of_set) for name, of_set in components.items()}
     chosen = within_passes(options, passes)
     assert sum(design.passes for design in chosen.values()) <= passes
     least = min(
@@ -183,21 +183,21 @@ def test_what_has_no_design_is_refused_before_the_pilot(cells, message, testbed,
 
 def test_a_task_is_drawn_with_the_sizes_of_its_design(testbed):
     task = natural_task("hobbies")
-    found = ce.design(testbed, task, passes=700)
-    [design], [data] = found.design, found.test
+    designed = ce.design(testbed, task, passes=700)
+    [design], [data] = designed.design, designed.test
     assert design.passes == len(data.texts) <= 700
     assert design.templates == len({sample.frame for sample in data.samples})
     assert design.contents == len({sample.content for sample in data.samples})
     assert data.widest == design.people
-    given = natural_task("hobbies", people=2)
-    assert ce.design(testbed, given) is given
+    fixed = natural_task("hobbies", people=2)
+    assert ce.design(testbed, fixed) is fixed
 
 
 @pytest.mark.parametrize(("family", "is_one"), [("pronouns", True), ("words", False)])
 def test_a_set_has_no_more_people_than_there_are(family, is_one, testbed):
     """A pronoun is one person of a group, who has no spread and draws no others."""
-    found = ce.design(testbed, natural_task(family))
-    [design], [data] = found.design, found.test
+    task = ce.design(testbed, natural_task(family))
+    [design], [data] = task.design, task.test
     assert (design.people, design.passes) == (data.widest, len(data.texts))
     assert (design.people == 1) is is_one
     assert (design.components["people"] == 0) is is_one
@@ -207,11 +207,11 @@ def test_a_set_has_no_more_people_than_there_are(family, is_one, testbed):
 @pytest.mark.parametrize("name", ["occupations", "traits", "sentiment"])
 def test_one_person_of_a_group_leaves_the_variance_between_prompts(name):
     """Half-widths do not depend on people, and are near those with many people a group."""
-    world, both = replace(WORLDS[name], own=1e-9), []
-    for people in (1, 2):
-        scores = simulated(world, 48, people, np.random.default_rng(0))
-        both.append(Components.of(GroupEffect(scores)))
-    one, two = both
+    world = replace(WORLDS[name], noise=1e-9)
+    one, two = (
+        Components.of(GroupEffect(simulated(world, 48, people, np.random.default_rng(0))))
+        for people in (1, 2)
+    )
     assert one.noise == one.people == 0
     assert one.half_width(48, 24, 48, 1) == one.half_width(48, 24, 48, 8)
     assert one.half_width(48, 24, 48, 1) == pytest.approx(two.half_width(48, 24, 48, 2), rel=1e-3)
@@ -223,8 +223,10 @@ def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice():
     half = replace(world, effect=world.effect / 2)
     shares = []
     for seed in range(40):
-        both = (simulated(w, 84, 4, np.random.default_rng(seed)) for w in (world, half))
-        before, after = (GroupEffect(scores, seed) for scores in both)
+        before, after = (
+            GroupEffect(simulated(w, 84, 4, np.random.default_rng(seed)), seed)
+            for w in (world, half)
+        )
         shares.append(removed([before], [after]))
     assert np.mean([share.lo <= 0.5 <= share.hi for share in shares]) >= 0.85
     assert np.median([(share.hi - share.lo) / 2 for share in shares]) < 0.1

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.data.task import Task
-from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import Place
+from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.fits import CLOSED, OPEN, gate_rows, gate_texts
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -14,16 +13,6 @@ from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
-
-
-def names(group, count):
-    return [f"{group} {i}" for i in range(count)]
-
-
-def people(count, paraphrases=1):
-    everybody = {group: names(group, count) for group in ("f", "m")}
-    templates = [f"{{}} in template {w}" for w in range(paraphrases)]
-    return set_of("jobs", templates, [(" a", " b")] * paraphrases, everybody)
 
 
 def test_a_figure_is_a_mean_over_tokens_and_not_over_texts():
@@ -41,14 +30,15 @@ def test_a_figure_is_a_mean_over_tokens_and_not_over_texts():
 @pytest.mark.parametrize("paraphrases", [1, 4])
 def test_people_are_drawn_and_not_prompts(paraphrases):
     """Where only who is asked of matters, many templates make nothing surer."""
-    data = people(20, paraphrases)
+    people = {group: [f"{group} {i}" for i in range(20)] for group in "fm"}
+    templates = [f"{{}} in template {w}" for w in range(paraphrases)]
+    data = set_of("jobs", templates, [(" a", " b")] * paraphrases, people)
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
-    values = np.random.default_rng(0).uniform(size=40)
-    of_person = dict(zip([*names("f", 20), *names("m", 20)], values, strict=True))
+    values = np.random.default_rng(0).uniform(size=(2, 20))
+    of_person = dict(zip([*people["f"], *people["m"]], values.ravel(), strict=True))
     opened = np.array([of_person[name] for name in texts.table["name"]])
     [row] = gate_rows([(texts, opened, np.arange(len(opened)))], seed=0)
-    halves = [values[:20], values[20:]]
-    error = np.sqrt(sum(half.var(ddof=1) / 20 for half in halves)) / 2
+    error = np.sqrt(values.var(axis=1, ddof=1).sum() / 20) / 2
     assert row.value == pytest.approx(values.mean())
     assert (row.hi - row.lo) / 2 == pytest.approx(2.02 * error, rel=0.12)
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
@@ -58,8 +48,8 @@ def gate(kind, share, tokens=200):
     lo, hi = max(share - 0.02, 0.0), min(share + 0.02, 1.0)
     detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
     detail |= {"wholly_open": share / 2, "tokens": tokens}
-    about = {"edit": "g", "split": "validation", "facets": {"texts": kind}}
-    return Row(OPEN, 0.9 * share, detail=detail, **about)
+    facets = {"texts": kind}
+    return Row(OPEN, 0.9 * share, facets=facets, detail=detail, edit="g", split="validation")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import pytest
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import change_rows, changed, effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
@@ -18,13 +16,11 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.reports.views.costs import OffTargetView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
+from tests.metrics.small import CONTROL, LEACE, TEST, rows_of
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
-EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
-CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=True)
-TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
-AGE = [{"source": "templates", "templates": ["The {person} ran the"], "outputs": [" shop"]}]
-FAITH = [{"source": "templates", "templates": ["The {people} ran the"], "outputs": [" shop"]}]
+AGE = [TEST[0] | {"templates": ["The {person} ran the"]}]
+FAITH = [TEST[0] | {"templates": ["The {people} ran the"]}]
 
 
 def scores(axis, effect, *, people=8, paraphrases=6, noise=0.3):
@@ -36,32 +32,31 @@ def scores(axis, effect, *, people=8, paraphrases=6, noise=0.3):
     return scores_of(groups, paraphrases, named=people > 1, axis=axis)
 
 
-def rows_of(edit, before, after):
-    old, new = ([GroupEffect(own) for own in every] for every in (before, after))
-    rows = [r for r in effect_rows(new) if r.metric == "group_effect"]
-    rows = [replace(r, metric="off_target") for r in rows]
-    rows += change_rows(old, new) if edit != "none" else []
-    return [replace(r, edit=edit, split="test") for r in rows]
-
-
-def results_of(*edits, before):
-    rows = rows_of("none", before, before)
-    rows += [row for edit, after in edits for row in rows_of(edit, before, after)]
-    return Results(rows, {"e": EDIT, "c": CONTROL})
+def results_of(before, **after):
+    """Of sets without an edit and after those of these names."""
+    rows, old = [], [*map(GroupEffect, before)]
+    for edit, scored in {"none": before, **after}.items():
+        new = [*map(GroupEffect, scored)]
+        effects = rows_of(effect_rows(new), "group_effect")
+        changes = change_rows(old, new) if edit != "none" else []
+        of_edit = [replace(r, metric="off_target") for r in effects] + changes
+        rows += [replace(r, edit=edit, split="test") for r in of_edit]
+    return Results(rows, {"e": LEACE, "c": CONTROL})
 
 
 def test_a_planted_change_is_found_and_said():
     before = [scores("race", 0.3), scores("religion", 0.5)]
     after = [scores("race", 0.45), scores("religion", 0.5)]
-    results = results_of(("e", after), ("c", before), before=before)
+    results = results_of(before, e=after, c=before)
     row, change = results.unedited("off_target")[0], results.of("off_target_change")[0]
     assert change.value == pytest.approx(0.15, abs=0.03)
     assert change.lo > 0
     race, religion = (row.detail for row in results.of("off_target_change", edit="e"))
     assert race["p_adjusted"] == pytest.approx(2 * race["p"])  # Holm's over axes
     assert religion["p_adjusted"] == 1
-    [said] = OffTargetView().sentences(results)
-    assert said.startswith(f"Another axis got worse under leace (rank 1): race {row.value:.2f} → ")
+    [sentence] = OffTargetView().sentences(results)
+    start = f"Another axis got worse under leace (rank 1): race {row.value:.2f} → "
+    assert sentence.startswith(start)
     [table] = OffTargetView().sections(results)[0].tables()
     starred = [[cell.starred for cell in line[1:]] for line in table.rows]
     assert starred == [[False, True, False], [False, False, False]]
@@ -77,7 +72,7 @@ def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_ju
     assert change.value > 0
     assert np.isnan(change.lo)
     assert p is None
-    results = results_of(("e", single[1:]), before=single[:1])
+    results = results_of(single[:1], e=single[1:])
     assert OffTargetView().sentences(results) == []
     assert len(OffTargetView().sections(results)) == 1
 
@@ -86,8 +81,8 @@ def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_ju
 @pytest.mark.parametrize("texts", ["natural", "testbed"])
 def test_the_audited_axis_is_never_among_the_others(axis, texts):
     has_names = axis in ("gender", "gender_es", "nationality", "pronouns", "race")
-    own = TEST if has_names else AGE if axis == "age" else FAITH
-    task = Task.from_config(axis, {"test": own}, texts=texts)
+    sets = TEST if has_names else AGE if axis == "age" else FAITH
+    task = Task.from_config(axis, {"test": sets}, texts=texts)
     axes = [data.axis for data in task.other_axes]
     listed = [entry["axis"] for entry in read_config("texts", texts)["other_axes"]]
     assert sorted(axes) == sorted({*listed} - {axis})
@@ -108,8 +103,8 @@ def test_one_s_own_sets_and_none():
     assert Task.from_config("gender", data, texts={**config, "other_axes": None}).other_axes == ()
     assert Task.from_config("gender", {**data, "other_axes": None}, texts=config).other_axes == ()
     entry = {**AGE[0], "axis": "age", "name": "mine"}
-    own = Task.from_config("gender", {**data, "other_axes": [entry]}, texts=config)
-    assert [one.name for one in own.other_axes] == ["mine"]
+    task = Task.from_config("gender", {**data, "other_axes": [entry]}, texts=config)
+    assert [data.name for data in task.other_axes] == ["mine"]
     with pytest.raises(
         UserError, match="axis of a set of other_axes=None: Input should be a valid string"
     ):

@@ -12,27 +12,21 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.reports.views.r import RView
-from tests.metrics.many_groups import planted, scores_of
-from tests.metrics.test_group_effect import scores_of as two_groups
-
-Array = np.ndarray
+from tests.metrics.many_groups import planted, scores_of, two_groups
+from tests.metrics.small import rows_of
 
 
 def shares_of_deals(a, b, blocks):
     """P of the data and the smallest that any could have, by counting all deals of every prompt."""
-    people, per = len(a), a.shape[1] // blocks
-    both = np.concatenate([a, b])
-    by_block = []
-    for block in range(blocks):
-        items = both[:, block * per : (block + 1) * per]
-        found = []
+    people, by_block = len(a), []
+    for items in np.split(np.concatenate([a, b]), blocks, axis=1):
+        squares = []
         for first in combinations(range(2 * people), people):
-            rest = [i for i in range(2 * people) if i not in first]
-            found.append(float(((items[[*first]].mean(0) - items[rest].mean(0)) ** 2).sum()))
-        by_block.append(found)
+            second = [i for i in range(2 * people) if i not in first]
+            squares.append(((items[[*first]].mean(0) - items[second].mean(0)) ** 2).sum())
+        by_block.append(squares)
     totals = np.array([sum(deal) for deal in product(*by_block)])
-    p, least = ((totals >= x * (1 - 1e-12)).mean() for x in (totals[0], totals.max()))
-    return float(p), float(least)
+    return tuple((totals >= x * (1 - 1e-12)).mean() for x in (totals[0], totals.max()))
 
 
 @pytest.mark.parametrize(("people", "blocks"), [(2, 1), (3, 1), (4, 1), (2, 2), (2, 3), (3, 2)])
@@ -72,11 +66,11 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(groups, sets, nam
     def rows(people):
         rng = np.random.default_rng(0)
         means = {f"g{i}": np.full(6, 100.0 * i) for i in range(groups)}
-        every = [scores_of(planted(rng, means, people, 0.1), 2) for _ in range(sets)]
-        found = [row for row in effect_rows(effects_of(every, 0)) if row.metric == "group_effect"]
-        per = len(found) // sets
+        scores = [scores_of(planted(rng, means, people, 0.1), 2) for _ in range(sets)]
+        rows = rows_of(effect_rows(effects_of(scores, 0)), "group_effect")
+        datasets = np.repeat([f"set{i}_test" for i in range(sets)], len(rows) // sets)
         return Results(
-            [replace(r, split="test", dataset=f"set{i // per}_test") for i, r in enumerate(found)]
+            [replace(r, split="test", dataset=d) for r, d in zip(rows, datasets, strict=True)]
         )
 
     few, enough, one_less = (rows(n) for n in (names, needed, needed - 1))
@@ -84,10 +78,11 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(groups, sets, nam
         assert class_of(row.detail) == "cannot be tested"
         assert row.detail["names_to_test"] == needed
         assert row.detail["p_adjusted"] >= row.detail["least_p_adjusted"] - 1e-12
-    said = RView(R, "r").sentences(few)[0]
-    assert said.startswith(f"Cannot be tested: needs {needed} names per group, has {names}. The ")
-    assert said.endswith(f" is {least}.")
-    assert "No significant" not in " ".join(RView(R, "r").sentences(few))
+    sentence, *others = RView(R, "r").sentences(few)
+    start = f"Cannot be tested: needs {needed} names per group, has {names}. The "
+    assert sentence.startswith(start)
+    assert sentence.endswith(f" is {least}.")
+    assert "No significant" not in " ".join(others)
     for row in enough.of("group_effect"):
         assert row.detail["least_p_adjusted"] <= SIGNIFICANT
         assert class_of(row.detail) == "biased"
@@ -105,6 +100,6 @@ def test_a_row_counts_the_prompts_that_contain_names():
     effect = GroupEffect(replace(scores, data=replace(scores.data, samples=tuple(samples))))
     row = replace(effect_rows([effect])[0], split="test")
     assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
-    [said] = RView(R, "r").sentences(Results([row]))
-    assert said.startswith("Not tested: a within-group null needs two names per group on every")
-    assert "(3 of 6 prompts contain names, 3 group words only)" in said
+    [sentence] = RView(R, "r").sentences(Results([row]))
+    assert sentence.startswith("Not tested: a within-group null needs two names per group on every")
+    assert "(3 of 6 prompts contain names, 3 group words only)" in sentence
