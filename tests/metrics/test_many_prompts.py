@@ -1,6 +1,7 @@
 """Figures of many prompts: the same in portions, and in memory that grows with their number."""
 
 import tracemalloc
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,15 +29,15 @@ def scores_of(kind, prompts, ragged=False):
     rng, samples = np.random.default_rng(0), []
     for i in range(prompts):
         count = 1 if kind == "one each" else 2 + (ragged and i % 2)
-        people = [
+        variations = tuple(
             Variation(group, f"{i} {group} {k}", PEOPLE[kind](group, k, i))
-            for group in "ab"
-            for k in range(count)
-        ]
-        samples.append(Sample(f"t{i}", (" x", " y")[: 1 + i % 2], tuple(people)))
+            for group, k in product("ab", range(count))
+        )
+        samples.append(Sample(f"t{i}", (" x", " y")[: 1 + i % 2], variations))
     data = CounterfactualSet("many", "axis", ("a", "b"), tuple(samples))
-    own = [len(s.variations) * [k] for s in samples for k in rng.normal(0.6, 0.5, len(s.outputs))]
-    effects = np.concatenate([np.repeat([1, -1], len(k) // 2) * k for k in own])
+    people = [len(s.variations) // 2 for s in samples for _ in s.outputs]
+    sizes = rng.normal(0.6, 0.5, len(people))
+    effects = np.concatenate([np.repeat([k, -k], n) for k, n in zip(sizes, people, strict=True)])
     return SetScores.of(data, effects + rng.normal(-5, 0.5, len(effects)))
 
 
@@ -55,10 +56,10 @@ def test_the_size_of_portions_changes_no_figure(kind, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(statistics, "BLOCK_CELLS", 300)
             for row, again in zip(whole, rows_of(scores, together), strict=True):
-                own = [
-                    np.array([r.value, r.lo, r.hi, r.detail.get("p")], float) for r in (row, again)
-                ]
-                np.testing.assert_allclose(*own, rtol=1e-9, err_msg=row.metric)
+                figures, expected = (
+                    np.array([r.value, r.lo, r.hi, r.detail.get("p")], float) for r in (again, row)
+                )
+                np.testing.assert_allclose(figures, expected, rtol=1e-9, err_msg=row.metric)
 
 
 @pytest.mark.parametrize("kind", ["one each", "drawn anew", "nameless"])
@@ -99,11 +100,12 @@ def test_a_set_that_takes_more_than_half_of_the_memory_is_announced(
     model, tmp_path, monkeypatch, capsys
 ):
     data = scores_of("one each", 3).data
-    for free, said in ((2**40, ""), (2**10, "Scoring many takes 4.5e-05 of 9.5e-07 GiB of memory")):
+    warning = "Scoring many takes 4.5e-05 of 9.5e-07 GiB of memory"
+    for free, message in ((2**40, ""), (2**10, warning)):
         memory = SimpleNamespace(available=free)
         monkeypatch.setattr("psutil.virtual_memory", lambda memory=memory: memory)
         EvaluationContext(model, tmp_path).scores(data, None)
         captured = capsys.readouterr()
-        assert captured.err.startswith(said)
-        assert captured.err.count("\n") == bool(said)
+        assert captured.err.startswith(message)
+        assert captured.err.count("\n") == bool(message)
         assert captured.out == ""

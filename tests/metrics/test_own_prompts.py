@@ -16,31 +16,27 @@ PROMPTS = (
 )
 
 
-@pytest.fixture
-def task(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    lines = []
-    for her, his in PROMPTS:
-        sides = (("female", her), ("male", his))
-        variations = [{"text": text, "categories": [group]} for group, text in sides]
-        outputs = [" a nurse", " a doctor"]
-        lines.append({"input": her, "outputs": outputs, "variations": variations})
+def task_of(folder, *lines):
+    path = folder / "mine.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return ce.task("gender", str(path), names=FEW)
 
 
 def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path):
-    path = tmp_path / "names.jsonl"
     names = ("Susan", "Linda", "Helen")
     lines = [{"input": f"{name} works as", "outputs": [" a nurse"]} for name in names]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    own = ce.task("gender", str(path), names=FEW)
-    cid = METRICS.make("cid").bound(own)
-    fairpair = METRICS.make("fairpair").bound(own)
+    task = task_of(tmp_path, *lines)
+    cid, fairpair = METRICS.make("cid").bound(task), METRICS.make("fairpair").bound(task)
     assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
 
 
-def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(task):
+def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(tmp_path):
+    lines = []
+    for her, his in PROMPTS:
+        sides = (("female", her), ("male", his))
+        variations = [{"text": text, "categories": [group]} for group, text in sides]
+        lines.append({"input": her, "outputs": [" a nurse"], "variations": variations})
+    task = task_of(tmp_path, *lines)
     fairpair = METRICS.make("fairpair").bound(task)
     assert {frozenset((p.source, p.target)) for p in fairpair.prompts} == {*map(frozenset, PROMPTS)}
     cid = METRICS.make("cid").bound(task)
@@ -55,8 +51,7 @@ def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_other
 def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_path):
     path = tmp_path / "sides.csv"
     path.write_text("female,male,output\nA nun,A bishop, prays\n", "utf-8")
-    own = ce.task("gender", str(path), names=FEW)
-    message = "turn none of 1 prompt.*'A bishop' becomes '.*', not 'A nun'"
-    with pytest.raises(DoesNotFitError, match=message) as refused:
-        METRICS.make("fairpair").bound(own)
-    assert "\n" not in str(refused.value)
+    task = ce.task("gender", str(path), names=FEW)
+    message = "^.*turn none of 1 prompt.*'A bishop' becomes '.*', not 'A nun'.*$"
+    with pytest.raises(DoesNotFitError, match=message):
+        METRICS.make("fairpair").bound(task)

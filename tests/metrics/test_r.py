@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import applied
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import r_rows
 from countergen_edit.metrics.r.formula import (
     abs_r_reduction,
@@ -26,7 +25,7 @@ from countergen_edit.metrics.scored_texts import read
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from countergen_edit.testbed import load_axis
 from tests.metrics.many_groups import scores_of
-from tests.metrics.small import NAMES, edit_of, log_p, set_of
+from tests.metrics.small import NAMES, edit_of, log_p, rows_of, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
@@ -66,19 +65,14 @@ def test_r_does_not_change_when_both_probabilities_shrink_alike(a, b, shift):
 
 
 def test_a_resample_is_the_definition_on_the_drawn_names():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.01, 1, size=(3, 2, 4))
+    p = np.random.default_rng(0).uniform(0.01, 1, size=(3, 2, 4))
     scores = make_scores(p)
     resampled = resampled_r(scores, seed=5)
-    for b in (1, 7, 100):
-        drawn = [scores.name_weights(5, side)[b] for side in (0, 1)]
-        for item in range(3):
-            female, male = (
-                sum(w * p[item, side, v] for v, w in enumerate(drawn[side])) / sum(drawn[side])
-                for side in (0, 1)
-            )
-            expected = (female - male) / max(female, male)
-            assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
+    weights = [scores.name_weights(5, side) for side in (0, 1)]
+    for b, item in product((1, 7, 100), range(3)):
+        female, male = (np.average(p[item, side], weights=weights[side][b]) for side in (0, 1))
+        expected = (female - male) / max(female, male)
+        assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone():
@@ -139,14 +133,13 @@ def squared_effect(model, sets):
         ("test", False, ["work_test", "story_test"]),
     ],
 )
-def test_what_is_removed_is_pooled_over_items(model, tmp_path, split, validation, names):
+def test_what_is_removed_is_pooled_over_items(model, context, split, validation, names):
     task = TASK if validation else replace(TASK, validation=())
     edit, metric = edit_of(0), R().bound(task)
     sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
     before = squared_effect(model, sets)
     with applied(model, edit.edit):
         after = squared_effect(model, sets)
-    context = EvaluationContext(model, tmp_path)
     row = metric.removed(context, edit, split)
     sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
     assert row.value == pytest.approx(1 - sizes[1] / sizes[0] if sizes[0] else 0, abs=1e-4)
@@ -155,8 +148,8 @@ def test_what_is_removed_is_pooled_over_items(model, tmp_path, split, validation
     assert (metric.removed(context, edit, "validation") is None) == (not validation)
 
 
-def test_rows_of_every_split(model, tmp_path):
-    metric, context = R().bound(TASK), EvaluationContext(model, tmp_path)
+def test_rows_of_every_split(context):
+    metric = R().bound(TASK)
     edited, unedited = (
         [row for split in ("test", "validation") for row in metric.measure(context, e, split)]
         for e in (edit_of(0), None)
@@ -165,14 +158,14 @@ def test_rows_of_every_split(model, tmp_path):
         *((m, "work_validation") for m in SIZES),
         *product((*SIZES, *CHANGES), ("work_test", "story_test")),
     }
-    both = R(fit_data=True).bound(TASK).measure(context, edit_of(0))
-    fitted = [row for row in both if row.split == "fit"]
-    assert [row for row in both if row.split != "fit"] == metric.measure(context, edit_of(0))
+    rows = R(fit_data=True).bound(TASK).measure(context, edit_of(0))
+    fitted = [row for row in rows if row.split == "fit"]
+    assert [row for row in rows if row.split != "fit"] == metric.measure(context, edit_of(0))
     assert {(r.metric, r.dataset) for r in fitted} == {(m, "work_fit") for m in SIZES}
     # Planted truth is known of one set, and is the model's, not an edit's.
     for name, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
-        [planted] = [row for row in unedited if row.metric == name]
+        [planted] = rows_of(unedited, name)
         assert (planted.dataset, planted.value) == ("work_test", value)
     kept = [x for x in read(context.place("r", None)) if x["dataset"] == "work_test"]
-    [row] = [r for r in unedited if (r.metric, r.dataset) == ("r", "work_test")]
+    [row] = [r for r in rows_of(unedited, "r") if r.dataset == "work_test"]
     assert r_values(scores_of_lines(kept)).mean() == pytest.approx(row.value)

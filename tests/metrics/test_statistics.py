@@ -48,8 +48,8 @@ def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_non
     assert alone.columns == {"value": 0.5, "lo": None, "hi": None}
     assert not alone.starred
     assert estimate(np.array([1.0, 0.9, 1.1])).starred  # two standard errors do not reach 0
-    nothing = estimate(np.array([np.nan, 1.0, 2.0]))
-    assert np.isnan([nothing.lo, nothing.hi]).all()
+    undefined = estimate(np.array([np.nan, 1.0, 2.0]))
+    assert np.isnan([undefined.lo, undefined.hi]).all()
 
 
 def holm(p):
@@ -86,18 +86,18 @@ def test_the_exact_interval_ends_where_either_tail_is_a_fortieth(counts):
 def test_a_share_of_like_decisions_has_an_exact_interval(whole):
     """One that varies keeps its bootstrap."""
     for k in (0, 1):
-        found = bootstrap_mean([k * whole] * 4, 0, "alike", whole=whole)
+        alike = bootstrap_mean([k * whole] * 4, 0, "alike", whole=whole)
         ends = [whole * end for end in share_interval(4 * k, 4)]
-        assert [found.lo, found.hi] == pytest.approx(ends)
-        assert found.standard_error == 0
+        assert [alike.lo, alike.hi] == pytest.approx(ends)
+        assert alike.standard_error == 0
     mixed = [0.0, whole, whole, 0.0, whole]
     assert bootstrap_mean(mixed, 0, "m", whole=whole) == bootstrap_mean(mixed, 0, "m")
 
 
 def test_a_share_over_two_kinds_counts_the_fewer_clusters():
     weights = resample(6, 0, "many"), resample(3, 0, "few")
-    found = estimate(np.zeros(RESAMPLES + 1), *weights, within=(0, 1), whole=1)
-    assert (found.lo, found.hi) == share_interval(0, 3)
+    share = estimate(np.zeros(RESAMPLES + 1), *weights, within=(0, 1), whole=1)
+    assert (share.lo, share.hi) == share_interval(0, 3)
 
 
 def an_audit(rng, bias, templates, template_effect, spread):
@@ -125,8 +125,8 @@ def test_intervals_of_r_and_of_mean_abs_r_cover(templates, template_effect, name
     truth = (r.mean(), np.abs(r).mean())
     covered = np.zeros(2)
     for audit in range(AUDITS):
-        found = mean_r(an_audit(rng, bias, templates, template_effect, name_effect), audit)
-        covered += [e.lo <= true <= e.hi for e, true in zip(found, truth, strict=True)]
+        estimates = mean_r(an_audit(rng, bias, templates, template_effect, name_effect), audit)
+        covered += [e.lo <= true <= e.hi for e, true in zip(estimates, truth, strict=True)]
     assert ((covered / AUDITS >= LOWEST) & (covered / AUDITS <= HIGHEST)).all(), covered / AUDITS
 
 
