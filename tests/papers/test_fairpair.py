@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import stdtr
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
@@ -64,10 +65,7 @@ def quantities(name, pg, gp):
 
 def dealt(texts, k):
     """k folds; which text is in which the paper leaves open: here card by card."""
-    hands = [[] for _ in range(k)]
-    for i, text in enumerate(texts):
-        hands[i % k].append(text)
-    return [Fold(hand) for hand in hands]
+    return [Fold(texts[i::k]) for i in range(k)]
 
 
 def drawn(rng, n):
@@ -84,9 +82,9 @@ def sampled(pg, gp):
 def test_b_and_v_between_folds_are_the_papers_sums(name, k):
     rng = np.random.default_rng(k)
     pg, gp = drawn(rng, 20), drawn(rng, 20)
-    found = in_folds(PHIS.make(name), sampled(pg, gp), k)
+    folds = in_folds(PHIS.make(name), sampled(pg, gp), k)
     for key, value in quantities(name, dealt(pg, k), dealt(gp, k)).items():
-        assert getattr(found, key) == pytest.approx(value, abs=1e-12)
+        assert getattr(folds, key) == pytest.approx(value, abs=1e-12)
 
 
 def test_texts_are_unlike_and_folds_grow_alike():
@@ -102,8 +100,8 @@ def test_texts_are_unlike_and_folds_grow_alike():
 def test_a_side_of_fewer_texts_than_folds_has_one_in_each():
     rng = np.random.default_rng(1)
     pg, gp = drawn(rng, 3), drawn(rng, 8)
-    found = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
-    assert found.bias == pytest.approx(quantities("jaccard", dealt(pg, 3), dealt(gp, 5))["bias"])
+    folds = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
+    assert folds.bias == pytest.approx(quantities("jaccard", dealt(pg, 3), dealt(gp, 5))["bias"])
     assert math.isnan(in_folds(PHIS.make("jaccard"), sampled([], gp), 5).bias)
 
 
@@ -115,6 +113,17 @@ def paired_t(a, b):
     return float(2 * stdtr(n - 1, -abs(mean) / math.sqrt(variance / n)))
 
 
+def plain_words(text):
+    """The testbed's words without their marks."""
+    return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
+
+
+def folded(texts, k, most=None):
+    """Quantities of each prompt's first `most` texts of both sides in k folds."""
+    folds = [[dealt(side[:most], k) for side in sides] for sides in texts]
+    return pd.DataFrame([quantities("jaccard", *sides) for sides in folds])
+
+
 def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path):
     sizes = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
     rows = fairpair(**sizes).measure(EvaluationContext(testbed, tmp_path), None)
@@ -123,44 +132,30 @@ def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path)
         if file.name.endswith(".perturbed.jsonl"):
             continue
         about, *pairs = map(json.loads, file.read_text("utf-8").splitlines())
-        beside = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
-        perturbed = [json.loads(line) for line in beside]
+        lines = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
+        perturbed = [json.loads(line) for line in lines]
         assert not any(line["left_out"] for line in perturbed)
-        cut = len(about["target"])
-        texts.append(([p["p_x"][cut:] for p in perturbed], [pair["g_px"] for pair in pairs]))
+        pg = [line["p_x"][len(about["target"]) :] for line in perturbed]
+        texts.append([[*map(plain_words, side)] for side in (pg, [p["g_px"] for p in pairs])])
     assert len(texts) == 3
-
-    def split(text):  # as plain words, which the testbed's are but for their marks
-        return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
-
-    plain = [([split(t) for t in pg], [split(t) for t in gp]) for pg, gp in texts]
-    letters = {"B": "bias", "V_gp": "v_gp", "V_pg": "v_pg"}
-    by = {
-        ("samples", m): [
-            ([Fold([t]) for t in pg[:m]], [Fold([t]) for t in gp[:m]]) for pg, gp in plain
-        ]
-        for m in (2, 5, 12)
-    } | {("folds", k): [(dealt(pg, k), dealt(gp, k)) for pg, gp in plain] for k in (2, 4, 12)}
-    found = {
-        (facet, row.facets[facet], row.facets["quantity"]): row
-        for row in rows
-        for facet in ("samples", "folds")
-        if row.metric == f"fairpair_by_{facet}" and row.facets["phi"] == "jaccard"
-    }
-    assert {key[:2] for key in found} == {*by}  # what exceeds n is left out
-    for (facet, size), sides in by.items():
-        values = [quantities("jaccard", *side) for side in sides]
-        for letter, quantity in letters.items():
-            row = found[facet, size, letter]
-            expected = [value[quantity] for value in values]
-            assert row.value == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+    by_size = {}
+    for row in rows:
+        facet = row.metric.removeprefix("fairpair_by_")
+        if facet in ("samples", "folds") and row.facets["phi"] == "jaccard":
+            by_size[facet, row.facets[facet], row.facets["quantity"]] = row
+    sizes = {("samples", m) for m in (2, 5, 12)} | {("folds", k) for k in (2, 4, 12)}
+    assert {key[:2] for key in by_size} == sizes  # what exceeds n is left out
+    for facet, size in sizes:
+        most = size if facet == "samples" else None
+        values = folded(texts, size, most)
+        for letter, quantity in (("B", "bias"), ("V_gp", "v_gp"), ("V_pg", "v_pg")):
+            row = by_size[facet, size, letter]
+            assert row.value == pytest.approx(values[quantity].mean(), abs=1e-12)
             assert row.n == len(texts)
             assert row.lo is not None
-    whole = [quantities("jaccard", *side) for side in by["samples", 12]]
-    f = row_of(rows, "fairpair_f", "jaccard")
+    f, values = row_of(rows, "fairpair_f", "jaccard"), folded(texts, 12)
     for side in ("v_pg", "v_gp"):
-        p = paired_t([value["bias"] for value in whole], [value[side] for value in whole])
-        assert f.detail[f"t_p_{side}"] == pytest.approx(p)
+        assert f.detail[f"t_p_{side}"] == pytest.approx(paired_t(values.bias, values[side]))
 
 
 @dataclass(frozen=True)
@@ -209,15 +204,16 @@ def test_each_filter_judges_as_the_table_does(table, compared):
 def test_the_rules_pass_every_filter_where_texts_are_long(table):
     for e in table:
         right = to_jane(e.original)
-        passed = {
-            u: Filter(SWAP, compared=u).reason(e.original, right, e.prompt) for u in FILTER_UNITS
-        }
-        assert passed["neutral"] is None
-        assert passed["characters"] is None or len(e.original) < 100
+        neutral, characters = (
+            Filter(SWAP, compared=unit).reason(e.original, right, e.prompt)
+            for unit in ("neutral", "characters")
+        )
+        assert neutral is None
+        assert characters is None or len(e.original) < 100
 
 
 def test_other_people_keep_their_gender(table):
     """The paper's GPT-3.5 changed that of two half way through."""
     for e in table[1:3]:
-        prompt, rest = e.original.split(".", 1)
-        assert to_jane(e.original) == to_jane(prompt) + "." + rest
+        prompt, continuation = e.original.split(".", 1)
+        assert to_jane(e.original) == to_jane(prompt) + "." + continuation

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from jaxtyping import Float
 
 from countergen_edit.erasers import INLP
-
-Rows = Float[np.ndarray, "row d"]
 
 
 def classifier(X, z, penalty):
@@ -47,15 +44,15 @@ def classifier(X, z, penalty):
 
 def textbook(X, z, rank):
     """Orthonormal directions of the loop: fit a classifier, project its rows out, repeat."""
-    X, found = X - X.mean(axis=0), np.zeros((0, X.shape[1]))
-    while len(found) < rank:
+    X, directions = X - X.mean(axis=0), np.zeros((0, X.shape[1]))
+    while len(directions) < rank:
         W = classifier(X, z, 1.0 / len(X))
         W = W - W.mean(axis=1, keepdims=True) if W.shape[1] > 1 else W
-        W = W - found.T @ (found @ W)
+        W = W - directions.T @ (directions @ W)
         left, size, _ = np.linalg.svd(W, full_matrices=False)
-        found = np.vstack([found, left.T[size > 1e-7 * size[0]]])[:rank]
-        X = X - X @ found.T @ found
-    return found
+        directions = np.vstack([directions, left.T[size > 1e-7 * size[0]]])[:rank]
+        X = X - X @ directions.T @ directions
+    return directions
 
 
 def concept(c, scale):

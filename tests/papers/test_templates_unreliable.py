@@ -1,6 +1,7 @@
 """The shipped templates and words are those of Seshadri et al. (2022)."""
 
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 def instances():
     """Line of Table 4 → texts of its original."""
-    found = {}
-    for family in load_bank("toxicity").families:
-        found[family.row] = found.get(family.row, 0) + load_bank("toxicity").whole(family.original)
-    return found
+    bank, counts = load_bank("toxicity"), Counter()
+    for family in bank.families:
+        counts[family.row] += bank.whole(family.original)
+    return counts
 
 
 def lines_of_table_4():
@@ -30,11 +31,11 @@ def lines_of_table_4():
         rf"^\S+ {number}K {number} {number}{change} (?:{number}|-) {number} (\d\.\d\d)", re.M
     )
     text = paper("templates_unreliable")
-    found = []
+    lines = []
     for k, *figures in line.findall(text[text.index("Table 4:") :]):
         a, b, _, c, d = (float(f) if f else 0.0 for f in figures)
-        found.append((float(k), {"FPED": (a, b), "FNED": (c, d)}))
-    return found
+        lines.append((float(k), {"FPED": (a, b), "FNED": (c, d)}))
+    return lines
 
 
 def test_our_words_make_the_published_numbers_of_texts():

@@ -1,6 +1,7 @@
 """The corpus and the shipped model carry the truth, which is what truth.yaml says."""
 
 import re
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -70,21 +71,19 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth, gender):
     everybody = TRAINER.people(truth, gender)
     forms = "|".join(group.forms["object"] for group in gender.groups.values())
     paraphrases = "|".join(p.template.replace("{name}", "(.+)") for p in prompts)
-    pattern = re.compile(f"(?:{paraphrases.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
-    answers = {output.strip(): i for i, output in enumerate(prompts[0].outputs)}
-    counts = {person.name: np.zeros(len(answers)) for person in everybody}
+    pattern = re.compile(f"(?:{paraphrases.replace('{object}', f'(?:{forms})')})( [a-z]+)[.]")
     alone = replace(truth, prompts=prompts, agreement=())
     short = TRAINER.Corpus(8000, (1.0,), 0.0)  # documents of one sentence
+    answers = defaultdict(Counter)
     for document in TRAINER.documents(alone, short, gender, seed=1):
-        match = pattern.fullmatch(document)
-        assert match, document
-        name, answer = filter(None, match.groups())
-        counts[name][answers[answer]] += 1
+        name, answer = filter(None, pattern.fullmatch(document).groups())
+        answers[name][answer] += 1
     for person in everybody:
         expected = np.exp(truth.log_p(prompts[0], person.gender, person.name))
-        total = counts[person.name].sum()
-        assert total > 10
-        assert np.abs(counts[person.name] - expected * total).max() < 2
+        of_person = answers[person.name]
+        counts = np.array([of_person[output] for output in prompts[0].outputs])
+        assert counts.sum() == of_person.total() > 10
+        assert np.abs(counts - expected * counts.sum()).max() < 2
 
 
 def test_the_same_seed_gives_the_same_corpus(truth, gender):
@@ -99,11 +98,9 @@ def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(tr
     planted = truth.counterfactual_set("reasons", "test", longer, pair)
     assert "egypt_male test" not in planted.names
     assert set(planted.names) <= {n for g in pair for n in truth.people["nationality"][g]}
-    own = axis.with_names(lambda group, split: (f"{group.name} {split}",))
-    assert set(truth.counterfactual_set("reasons", "test", own, pair).names) == {
-        "egypt_male test",
-        "usa_male test",
-    }
+    unknown = axis.with_names(lambda group, split: (f"{group.name} {split}",))
+    names = truth.counterfactual_set("reasons", "test", unknown, pair).names
+    assert {*names} == {"egypt_male test", "usa_male test"}
 
 
 def test_an_unknown_family_is_named(truth):
@@ -133,9 +130,9 @@ def test_sets_outside_the_vocabulary_are_left_out():
     planted = {"source": "testbed", "family": "reasons", "first_names": 4}
     test = [planted, {"source": "natural", "family": "traits"}]
     both = Task.from_config("nationality", {"test": test}, names=FEW)
-    some = api.in_vocabulary(api.load("testbed"), both)
-    assert [data.name for data in some.test] == ["reasons_test"]
-    assert [one.data.name for one in some.out_of_vocabulary] == ["traits_test"]
+    left = api.in_vocabulary(api.load("testbed"), both)
+    assert [data.name for data in left.test] == ["reasons_test"]
+    assert [one.data.name for one in left.out_of_vocabulary] == ["traits_test"]
 
 
 GROUPS = ("female", "male")
@@ -155,13 +152,11 @@ def test_a_name_brings_one_leaning_to_all_families_and_one_to_each():
     leanings = NameLeanings(7, 0.4, 0.3, ("f", "g"))
 
     def strengths(family, size):
-        directions = leanings.directions(family, size)
-        return np.array(
-            [directions @ leanings.of(f"{i}", family, size) / size for i in range(1500)]
-        )
+        names = np.array([leanings.of(f"{i}", family, size) for i in range(1500)])
+        return leanings.directions(family, size) @ names.T / size
 
-    across, within = strengths("f", 12).T
-    other_across, other_within = strengths("g", 5).T
+    across, within = strengths("f", 12)
+    other_across, other_within = strengths("g", 5)
     np.testing.assert_allclose(across, other_across)
     assert across.std() == pytest.approx(0.4, rel=0.05)
     assert within.std() == pytest.approx(0.3, rel=0.05)
@@ -178,18 +173,14 @@ def test_the_mean_over_all_names_is_that_of_very_many(truth):
         prompt = truth.of(family, "test")[0]
         u, w = truth.leanings.directions(family, len(prompt.outputs))
         a, b = np.random.default_rng(0).normal(size=(2, 50_000, 1)) * [[[0.4]], [[0.3]]]
-        mean_p, mean_log_p = [], []
-        for group in GROUPS:
-            log_p = log_softmax(np.log(prompt.probability(group)) + a * u + b * w, axis=1)
-            mean_p.append(np.exp(log_p).mean(0))
-            mean_log_p.append(log_p.mean(0))
-        p_a, p_b = mean_p
+        log_p = np.log([[prompt.probability(group)] for group in GROUPS])
+        log_p = log_softmax(log_p + a * u + b * w, axis=2)
+        p_a, p_b = np.exp(log_p).mean(axis=1)
         items = [(prompt.template, output) for output in prompt.outputs]
         expected = (p_a - p_b) / np.maximum(p_a, p_b)
         np.testing.assert_allclose([r[i] for i in items], expected, atol=4e-3)
-        np.testing.assert_allclose(
-            [effect[i] for i in items], mean_log_p[0] - mean_log_p[1], atol=4e-3
-        )
+        expected = np.subtract(*log_p.mean(axis=1))
+        np.testing.assert_allclose([effect[i] for i in items], expected, atol=4e-3)
 
 
 def test_quadrature_has_converged():
@@ -206,62 +197,61 @@ def test_quadrature_has_converged():
 def test_the_scores_of_a_set_are_those_of_its_people(truth):
     data = truth.counterfactual_set("sentiment", "test", load_axis("gender"))
     scores = truth.scores(data)
-    outputs = truth.of("sentiment", "test")[0].outputs
-    assert scores.shape == (2 * len(outputs), 2, 60)
-    np.testing.assert_allclose(np.exp(scores[: len(outputs)]).sum(axis=0), 1)
-    prompt = truth.of("sentiment", "test")[1]
-    name = data.samples[1].of("male")[5].name
-    np.testing.assert_allclose(
-        scores[len(outputs) :, 1, 5], truth.log_p(prompt, "male", name), atol=1e-12
-    )
+    prompts = truth.of("sentiment", "test")
+    n = len(prompts[0].outputs)
+    assert scores.shape == (2 * n, 2, 60)
+    np.testing.assert_allclose(np.exp(scores[:n]).sum(axis=0), 1)
+    expected = truth.log_p(prompts[1], "male", data.samples[1].of("male")[5].name)
+    np.testing.assert_allclose(scores[n:, 1, 5], expected, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
-def found(testbed):
-    return verify_testbed(testbed, load_truth())
+def verified(testbed, truth):
+    return verify_testbed(testbed, truth)
 
 
-def test_measured_r_equals_planted_r(found):
-    assert found.loc["occupations", "correlation of R"] >= 0.98
-    assert found.loc["occupations", "difference of R"] <= 0.05
+def test_measured_r_equals_planted_r(verified):
+    assert verified.loc["occupations", "correlation of R"] >= 0.98
+    assert verified.loc["occupations", "difference of R"] <= 0.05
     # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
     # answers are seen some dozens of times a template, and R compares them with each other.
     # Reasons of several words share their family's sentences among ten, the rarest at 2 percent.
     rare = {"origins": 0.2, "reasons": 0.12}
-    for family, difference in found["difference of R"].items():
+    for family, difference in verified["difference of R"].items():
         assert difference <= rare.get(family, 0.08), family
 
 
-def test_measured_group_effects_are_those_planted(found):
-    assert found["effect planted"].corr(found["effect"]) >= 0.98
-    assert found["correlation of items"].min() >= 0.98
+def test_measured_group_effects_are_those_planted(verified):
+    assert verified["effect planted"].corr(verified["effect"]) >= 0.98
+    assert verified["correlation of items"].min() >= 0.98
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 @pytest.mark.parametrize("family", ["drinks", "double_bind_baseline"])
-def test_where_only_people_differ_no_group_effect_is_significant(family, split, testbed):
-    data = load_truth().counterfactual_set(family, split, load_axis("gender"))
-    _, planted = load_truth().planted(data.groups)
+def test_where_only_people_differ_no_group_effect_is_significant(
+    family, split, testbed, truth, gender
+):
+    data = truth.counterfactual_set(family, split, gender)
+    _, planted = truth.planted(data.groups)
     assert max(abs(planted[s.template, o]) for s in data.samples for o in s.outputs) < 1e-9
     effect = GroupEffect(score(testbed, data))
-    assert (effect.p_value or 0) > 0.05
+    assert effect.p_value > 0.05
     assert mean_r(effect.scores, 0)[1].value > 0.02  # for people do differ
 
 
-def test_what_names_lean_to_shows_after_templates_never_fitted(found):
-    leaning = found.loc[[*load_truth().leanings.families], "correlation of names"]
+def test_what_names_lean_to_shows_after_templates_never_fitted(verified, truth):
+    leaning = verified.loc[[*truth.leanings.families], "correlation of names"]
     assert leaning.min() >= 0.95
 
 
-def test_pronouns_agree_with_their_person(testbed):
-    found = agreement_shares(testbed, load_truth())
-    assert {*found} == {"", "female", "male"}
-    assert min(p or 0.0 for p in found.values()) >= 0.98
+def test_pronouns_agree_with_their_person(testbed, truth):
+    shares = agreement_shares(testbed, truth)
+    assert {*shares} == {"", "female", "male"}
+    assert min(shares.values()) >= 0.98
 
 
-def test_every_name_is_one_token(testbed):
-    for person in TRAINER.people(load_truth(), load_axis("gender")):
+def test_every_name_is_one_token(testbed, truth, gender):
+    for person in TRAINER.people(truth, gender):
         for text in (person.name, f" {person.name}"):
-            ids = testbed.tokenizer(text).input_ids
-            assert len(ids) == 1, text
-            assert testbed.tokenizer.decode(ids) == text
+            [token] = testbed.tokenizer(text).input_ids
+            assert testbed.tokenizer.decode([token]) == text
