@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     INLP,
     LEACE,
@@ -80,6 +81,14 @@ def concept(n: int = 240, d: int = 12, c: int = 2, seed: int = 0) -> tuple[np.nd
     return rng.normal(size=(n, d)) @ mix + 1.5 * rng.normal(size=(c, d))[z] + 3.0, z
 
 
+def refusal(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """The one line by which a call refuses its input."""
+    with pytest.raises(UserError) as caught:
+        call(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 def identity(d: int) -> AffineErasure:
     """The erasure of rank 0."""
     return AffineErasure(np.zeros((d, 0)), np.zeros((0, d)), np.zeros(d))
@@ -88,6 +97,4 @@ def identity(d: int) -> AffineErasure:
 def is_orthogonal(erasure: AffineErasure) -> bool:
     """Whether `left · right` is symmetric and idempotent."""
     product = erasure.left @ erasure.right
-    return np.allclose(product, product.T, atol=1e-8) and np.allclose(
-        product @ product, product, atol=1e-8
-    )
+    return np.allclose([product.T, product @ product], product, atol=1e-8)

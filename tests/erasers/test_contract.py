@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
     AffineErasure,
@@ -13,7 +12,7 @@ from countergen_edit.erasers import (
     make_eraser,
 )
 from countergen_edit.erasers.base import fit_metadata
-from tests.erasers.conftest import concept
+from tests.erasers.conftest import refusal
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.repeat(["a", "b"], 10)
@@ -34,18 +33,15 @@ class Broken(MeanDifference):
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("stores nothing", "Broken.fit stored no map of width 3, as X has: call self._store"),
         ("returns nothing", "Broken.fit returned None: end it with `return self`"),
         ("stores another width", "stored no map of width 3, as X has"),
     ],
 )
-def test_an_eraser_that_breaks_the_contract_is_refused(how, said):
-    with pytest.raises(UserError) as raised:
-        fit_eraser(Broken(how), X, Y)
-    assert said in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_an_eraser_that_breaks_the_contract_is_refused(how, message):
+    assert message in refusal(fit_eraser, Broken(how), X, Y)
 
 
 # The checks use data of two features, of which INLP's rank of 8 would leave nothing.
@@ -59,24 +55,11 @@ def test_passes_check_estimator(name, no_shape_checks):
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}
 
 
-ROWS, z = concept(n=80, d=6)
-OFFERED = {
-    "contexts": np.repeat(["at work", "at home"], 40),
-    "pairs": np.arange(80) // 8,
-}
-
-
-class Own(MeanDifference):
-    """A map that a user wrote."""
-
+class Custom(MeanDifference):
     def fit(self, X, y, *, contexts=None):
-        self.contexts_ = contexts
-        super().fit(X, y)
-        return self
+        return super().fit(X, y)
 
 
 def test_a_custom_eraser_gets_the_metadata_that_its_fit_names():
-    eraser = Own()
-    eraser.fit(ROWS, z, **fit_metadata(eraser, OFFERED))
-    assert eraser.contexts_ is OFFERED["contexts"]
-    assert fit_metadata(eraser, {"pairs": OFFERED["pairs"]}) == {}
+    metadata = {"contexts": [1, 2], "pairs": [3, 4]}
+    assert fit_metadata(Custom(), metadata) == {"contexts": [1, 2]}

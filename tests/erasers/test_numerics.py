@@ -39,11 +39,11 @@ def test_fits_side_by_side_are_those_one_by_one():
 
 @pytest.mark.parametrize("entries", [1, SMALL])
 def test_a_finished_result_is_available_while_the_rest_runs(entries):
-    kept = Event()
-    calls = [lambda: True, lambda: kept.wait(10)]
+    received = Event()
+    calls = [lambda: True, lambda: received.wait(10)]
     for future in run_parallel(calls, np.broadcast_to(0.0, (entries, 1))):
-        assert future.result()  # the second ends once the first was kept
-        kept.set()
+        assert future.result()  # the second ends once the first was received
+        received.set()
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
