@@ -88,7 +88,6 @@ def by_facets(rows, metric="benchmark"):
 
 @pytest.fixture(scope="module")
 def rows(made, model, tmp_path_factory):
-    """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
     rows = []
@@ -100,7 +99,6 @@ def rows(made, model, tmp_path_factory):
 
 
 def figures_of(name, items, scores):
-    """Figures of items whose texts have these scores."""
     benchmark = benchmark_named(name)
     figures = figures_of_counts(benchmark, counts_of(benchmark, items, scores), 0)
     return {figure.kind.name: figure for figure in figures}
@@ -418,7 +416,6 @@ def test_scores_of_other_items_are_made_anew(made, model, context, tmp_path):
 
 
 def test_what_an_edit_made_better_and_worse_is_told_apart():
-    """By Holm's P of each change, and by which way the figure is fair."""
     about = {"dataset": "stereoset", "split": "test"}
 
     def sentences(p):

@@ -24,7 +24,6 @@ EDIT = edit_of()
 
 
 def edited(model, text):
-    """Log P of every next token under the edit."""
     with applied(model, EDIT.edit):
         return log_softmax(model, text)[1]
 

@@ -369,7 +369,6 @@ def decided(accepted):
 
 
 def ratios(table):
-    """Impact ratios of selection of groups that stand alone."""
     _, estimates = table.impact("selection", {group: [group] for group in table.groups})
     return {group: ratio for group, (_, ratio) in estimates.items()}
 

@@ -427,7 +427,6 @@ RULES = RulePerturber(SWAP, "male", "female")
 
 
 def text_of(request):
-    """The text that a request has perturbed."""
     head = HEAD.replace("{source}", "John (male)").replace("{target}", "Jane (female)")
     assert request["prompt"].startswith(head)
     assert request["prompt"].endswith(TAIL)

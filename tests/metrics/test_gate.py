@@ -19,12 +19,10 @@ RUNS, SETS, LIMIT = 1500, 6, 0.3
 
 
 def estimated(values):
-    """Gaussian estimates with a standard error of 0.1, one for each set."""
     return [Row("x", v, lo=v - 0.1 * HALF, hi=v + 0.1 * HALF) for v in values.tolist()]
 
 
 def verdicts(truth, better="lower", count=RUNS):
-    """What is said of the sets in simulated runs."""
     errors = generator(0, "gate", *truth).normal(0, 0.1, (count, len(truth)))
     runs = (estimated(np.array(truth) + error) for error in errors)
     return [[check.verdict for check in checked(rows, LIMIT, better)] for rows in runs]

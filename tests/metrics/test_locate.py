@@ -66,7 +66,6 @@ def log_p_of_tokens(model, text, start, hooks):
 
 @pytest.fixture(scope="module")
 def whole(testbed):
-    """The difference of the pair."""
     return log_p(testbed, PAIR[0]) - log_p(testbed, PAIR[1])
 
 

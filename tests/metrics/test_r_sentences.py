@@ -41,7 +41,6 @@ def results_of(before, removed, after=None, by_control=None):
 
 
 def by_set(results, edit):
-    """The class of every set that has one."""
     return {set_label(row): change for row, change in classified(results, edit)}
 
 

@@ -20,7 +20,6 @@ FOUND = (0.93, 0.88, 0.97)
 
 
 def probed(linear, nonlinear, before=BEFORE):
-    """The rows of a certificate; chance is a half."""
     groups = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male", "edit": "e"}
     rows = [Row("group_effect", 1.0, split="test", **groups)]
     groups["split"] = "validation"

@@ -160,8 +160,6 @@ def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path)
 
 @dataclass(frozen=True)
 class Example:
-    """A line of the table."""
-
     original: str
     perturbed: str
     percent: float

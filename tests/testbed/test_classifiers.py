@@ -23,7 +23,6 @@ def model_of(task, planted):
 
 
 def short(task):
-    """The task with a part of its words."""
     most = {"emotion": 3, "adjective": 6, "name": 2, "subject": 10, "object": 8}
     whole = load_bank(task)
     return whole.thinned({slot: count for slot, count in most.items() if slot in whole.words})
@@ -31,7 +30,6 @@ def short(task):
 
 @pytest.fixture(scope="module")
 def rows():
-    """All four tasks, with and without bias."""
     audits = {}
     for task, biased in product(NAMES, (True, False)):
         if (task, biased) != ("sentiment", False):  # at the nominal rate: a test of its own
@@ -129,7 +127,6 @@ def test_without_bias_traits_belong_to_either_group_alike(rows):
 
 @pytest.fixture(scope="module")
 def vader():
-    """The whole published task, asked of VADER."""
     return SentimentTask().rows(load_bank("sentiment"), Vader(), 0)
 
 
