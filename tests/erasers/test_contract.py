@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from countergen_edit.erasers import (
-    ERASERS,
-    AffineErasure,
-    MeanDifference,
-    fit_eraser,
-    make_eraser,
-)
+from countergen_edit.erasers import ERASERS, AffineErasure, MeanDifference, fit_eraser, make_eraser
 from countergen_edit.erasers.base import fit_metadata
 from tests.erasers.conftest import refusal
 

@@ -25,3 +25,8 @@ def model(tmp_path_factory) -> LanguageModel:
 @pytest.fixture
 def context(model, tmp_path) -> EvaluationContext:
     return EvaluationContext(model, tmp_path)
+
+
+@pytest.fixture
+def on_testbed(testbed, tmp_path) -> EvaluationContext:
+    return EvaluationContext(testbed, tmp_path)

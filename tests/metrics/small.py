@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ def a_task() -> Task:
 def rows_of(rows: Sequence[Row], metric: str) -> list[Row]:
     """Those of a metric."""
     return [row for row in rows if row.metric == metric]
+
+
+def one_line(words: str) -> str:
+    """What an error of one line with these words matches."""
+    return f"^.*{re.escape(words)}.*$"
 
 
 def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) -> NamedEdit:

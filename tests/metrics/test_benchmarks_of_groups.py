@@ -25,14 +25,12 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import generate, load_model
 from countergen_edit.models.served import connect
 from countergen_edit.runs.files import MANIFEST
-from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.runner import run as run_plan
 from tests.made_benchmarks import BOLD, DESCRIPTORS, items_of, long_context_dir, settings
 from tests.metrics.small import a_task, rows_of
 from tests.metrics.test_benchmarks import bound, by_facets, figures_of
 from tests.models.completions_server import serving
-from tests.runs.runs import IDENTITY, KilledError
+from tests.runs.runs import KilledError, contents, run
 from tests.tiny_models import tiny_model_dir
 
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
@@ -114,7 +112,7 @@ def judged(a, b):
         for group, of_group in zip(groups, (a, b), strict=True)
         for page in range(len(of_group))
     ]
-    figures = figures_of("bold", items, np.concatenate([a, b])[:, None])
+    figures = figures_of("bold", items, np.concatenate([a, b])[:, None].tolist())
     return figures["positive_" + "_".join(groups)]
 
 
@@ -222,12 +220,6 @@ def server(long):
         yield running
 
 
-def files_of(path):
-    """Every file but the manifest, which has the duration."""
-    files = [f for f in path.rglob("*") if f.is_file() and f.name != MANIFEST]
-    return {str(f.relative_to(path)): f.read_bytes() for f in files}
-
-
 def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(made, long, tmp_path, monkeypatch):
     """Killed after two benchmarks; those are not scored a second time."""
     metrics = [METRICS.make("benchmarks", settings(made) | {"limit": 6})]
@@ -240,30 +232,27 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(made, long, tmp_p
         asked.append(progress)
         return texts(context, pairs, edit, progress, *more)
 
-    def run(path):
-        with RunFolder(path, {}, IDENTITY) as folder:
-            run_plan(plan, long, folder)
-        return files_of(path)
-
-    whole = run(tmp_path / "whole")
+    run(long, plan, tmp_path / "whole")
     monkeypatch.setattr(EvaluationContext, "texts", dying)
     with pytest.raises(KilledError):
-        run(tmp_path / "killed")
+        run(long, plan, tmp_path / "killed")
     most = 99
-    assert run(tmp_path / "killed") == whole
+    run(long, plan, tmp_path / "killed")
+    whole, killed = contents(tmp_path / "whole"), contents(tmp_path / "killed")
+    whole[MANIFEST] = killed[MANIFEST]  # has the duration
+    assert killed == whole
     assert len(asked) == len({*asked}) == len(ALL_FIVE)
 
 
 def test_a_served_model_has_the_figures_of_the_same_model_here(made, long, server, tmp_path):
     metric = bound(made, limit=4, of=ALL_FIVE[:3])
-    there = connect(server.url, cache=tmp_path / "answers")
+    served = connect(server.url, cache=tmp_path / "answers")
     here, there = (
-        metric.measure(EvaluationContext(model, tmp_path / str(i)), None)
-        for i, model in enumerate((long, there))
+        metric.measure(EvaluationContext(model, tmp_path / name), None)
+        for name, model in (("here", long), ("there", served))
     )
-    for row, served in zip(here, there, strict=True):
-        assert (row.key, row.value) == (served.key, served.value)
-        assert (row.lo, row.hi) == (served.lo, served.hi)
+    for row, other in zip(here, there, strict=True):
+        assert (row.key, row.value, row.lo, row.hi) == (other.key, other.value, other.lo, other.hi)
     assert {row.facets["benchmark"] for row in there} == {*ALL_FIVE[:3]}
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from countergen_edit import Metric
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.statistics import estimate
 from tests.metrics.test_r import make_scores
 from tests.runs.test_search import make_task
@@ -56,11 +55,10 @@ def test_absent_variations_do_not_count(scores, values):
     assert scores.mean(values, 0).value == pytest.approx(expected.mean())
 
 
-def test_a_custom_metric_measures_rows(testbed, tmp_path):
+def test_a_custom_metric_measures_rows(on_testbed):
     task = make_task()
-    context = EvaluationContext(testbed, tmp_path)
-    [row] = Gap().bound(task).measure(context, None)
-    log_p = context.scores(task.test[0], None).log_p
+    [row] = Gap().bound(task).measure(on_testbed, None)
+    log_p = on_testbed.scores(task.test[0], None).log_p
     assert row.value == pytest.approx((log_p[:, 0] - log_p[:, 1]).mean())
     assert row.lo < row.value < row.hi
     assert (row.metric, row.dataset, row.split) == ("gap", task.test[0].name, "test")

@@ -29,7 +29,7 @@ from countergen_edit.models import TextScores, in_template, text_log_probs
 from countergen_edit.reports.gate import gate_run
 from countergen_edit.reports.views.decisions import DecisionsView
 from tests.made_cases import make_cases
-from tests.metrics.small import a_task, chat_model, rows_of
+from tests.metrics.small import a_task, chat_model, one_line, rows_of
 
 AXIS = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("a", "b")})
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
@@ -89,7 +89,7 @@ def metric():
 def test_cases_differ_in_the_person_alone(name):
     """With the same name and forms everybody is asked the same; nothing else tells the groups."""
     cases = read_cases(name)
-    one, other = (Group("", {}, dict.fromkeys(CASE_PRONOUNS, word)) for word in ("X", "X"))
+    one, other = (Group(name, {}, dict.fromkeys(CASE_PRONOUNS, "X")) for name in "ab")
     for case in cases:
         assert case.asked(one, "Kim") == case.asked(other, "Kim")
         assert {*case.orders} == {0, 1}
@@ -116,10 +116,8 @@ def test_cases_differ_in_the_person_alone(name):
     ],
 )
 def test_a_file_of_another_form_is_refused(changes, says, tmp_path):
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=one_line(says)):
         Decisions(str(make_cases(tmp_path, **changes)))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_people_are_needed():
@@ -474,7 +472,7 @@ def test_decisions_that_were_taken_have_the_same_figures(tmp_path):
     ratio = {row.group_a: row for row in rows_of(rows, "decision_impact_ratio")}
     assert ratio["women"].value == pytest.approx(rate["women"] / rate["men"])
     assert len(rows_of(rows, "decision_difference_of_topic")) == 12
-    assert not [row for row in rows if row.metric in ("decision_scoring_rate", "decision_by_order")]
+    assert not {"decision_scoring_rate", "decision_by_order"} & {row.metric for row in rows}
     error = math.sqrt(sum(p * (1 - p) / 150 for p in rate))
     assert difference.hi - difference.lo == pytest.approx(3.92 * error, rel=0.4)
 
@@ -496,17 +494,17 @@ def test_a_file_of_decisions_is_a_run_that_gates_hold(tmp_path):
 
 def test_columns_of_several_axes_are_crossed(tmp_path):
     ages = np.tile(["old", "young"], 150)
-    path = taken(
-        tmp_path / "b.csv", group=None, group_age=ages, group_sex=np.repeat(["f", "m"], 150)
-    )
+    sexes = np.repeat(["f", "m"], 150)
+    path = taken(tmp_path / "b.csv", group_age=ages, group_sex=sexes)
     frame = pd.read_csv(path).drop(columns="group")
     frame.to_csv(path, index=False)
     rows = rows_of(taken_rows(path), "decision_selection_rate")
-    by = {(str(row.facets["by"]), row.group_a): row.value for row in rows}
+    rates = {(row.facets["by"], row.group_a): row.value for row in rows}
     hired = frame.decision == "hired"
-    assert by["age", "old"] == pytest.approx(hired[frame.group_age == "old"].mean())
-    both = (frame.group_age == "old") & (frame.group_sex == "f")
-    assert by["age_sex", "old_f"] == pytest.approx(hired[both].mean())
+    assert rates["age", "old"] == pytest.approx(hired[ages == "old"].mean())
+    assert rates["age_sex", "old_f"] == pytest.approx(
+        hired[(ages == "old") & (sexes == "f")].mean()
+    )
 
 
 @pytest.mark.parametrize(
@@ -522,7 +520,5 @@ def test_columns_of_several_axes_are_crossed(tmp_path):
 def test_a_file_of_other_decisions_is_refused(content, says, tmp_path):
     path = tmp_path / "decisions.csv"
     path.write_text(content, "utf-8")
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=one_line(says)):
         load_run(path)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)

@@ -7,7 +7,6 @@ from matplotlib.colors import to_rgba
 
 import countergen_edit as ce
 from countergen_edit.data.counterfactual import Variation
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.locate import (
     AGREEMENT,
     BIAS,
@@ -138,9 +137,9 @@ def test_shares_depend_on_neither_batches_nor_order(testbed, task, monkeypatch):
     np.testing.assert_allclose(shares(templates), first, rtol=1e-4, atol=1e-4)
 
 
-def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(testbed, task, tmp_path):
+def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(on_testbed, task):
     locate = Locate(pairs=24, sites=("resid_post",), units=("head",)).bound(task)
-    rows = locate.measure(EvaluationContext(testbed, tmp_path), None)
+    rows = locate.measure(on_testbed, None)
     share = {
         (r.facets["position"], r.facets["layer"]): r
         for r in rows_of(rows, MOVED)

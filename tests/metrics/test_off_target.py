@@ -8,7 +8,6 @@ import pytest
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import change_rows, changed, effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.metric import OffTarget
@@ -111,14 +110,13 @@ def test_one_s_own_sets_and_none():
         Task.from_config("gender", {**data, "other_axes": AGE}, texts=config)
 
 
-def test_the_group_effect_of_another_axis_is_the_planted_one(testbed, tmp_path):
+def test_the_group_effect_of_another_axis_is_the_planted_one(on_testbed):
     truth = load_truth()
     data = truth.counterfactual_set("reasons", "test", load_axis("nationality"))
     task = Task(load_axis("gender"), ("female", "male"), other_axes=(data,))
-    context = EvaluationContext(testbed, tmp_path)
-    [row] = OffTarget().bound(task).measure(context, None)
+    [row] = OffTarget().bound(task).measure(on_testbed, None)
     _, planted = truth.planted(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]
     assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
     assert row.value == pytest.approx(np.sqrt(np.mean(np.square(values))), rel=0.1)
-    assert OffTarget().bound(replace(task, other_axes=())).measure(context, None) == []
+    assert OffTarget().bound(replace(task, other_axes=())).measure(on_testbed, None) == []

@@ -16,7 +16,6 @@ from statsmodels.regression.mixed_linear_model import MixedLM
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.paraphrases import (
     Paraphrases,
     categories,
@@ -82,13 +81,12 @@ def test_reductions_are_those_of_each_paraphrase():
     assert 0 < lo < value
 
 
-def test_the_testbed_leans_as_planted_on_every_paraphrase(testbed, tmp_path):
+def test_the_testbed_leans_as_planted_on_every_paraphrase(on_testbed):
     truth, gender = load_truth(), load_axis("gender")
     families = ("stereotypes", "sentiment")
     test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)
     metric = Paraphrases().bound(Task(gender, ("female", "male"), test=test))
-    context = EvaluationContext(testbed, tmp_path)
-    rows = metric.measure(context, None)
+    rows = metric.measure(on_testbed, None)
     holds = rows_of(rows, "paraphrases_holding")
     assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test"}
     assert all(r.value == r.n for r in holds)
@@ -97,7 +95,7 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(testbed, tmp_path):
     ]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
-    idle = metric.measure(context, NamedEdit.of(Edit(()), "idle"))
+    idle = metric.measure(on_testbed, NamedEdit.of(Edit(()), "idle"))
     assert [row.value for row in rows_of(idle, "reduction_holding")] == [0, 0]
 
 
