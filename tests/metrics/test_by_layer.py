@@ -73,8 +73,9 @@ def test_the_split_is_that_on_which_every_layer_was_measured():
 def test_certificates_are_shown():
     data = set_of("work_fit", ["{}"], [[" x"]])
     task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
-    probes, nan = [0.9, 0.5, 0.95, 0.6], float("nan")
-    certificate = Certificate(1, 0.69, 0.69, 0.0, *probes, 10, 0.5, nan, True, "means coincide")
+    probes = [0.9, 0.5, 0.95, 0.6]
+    unknown = float("nan")
+    certificate = Certificate(1, 0.69, 0.69, 0, *probes, 10, 0.5, unknown, True, "means coincide")
     rows = [
         replace(row, split="validation", **e.columns)
         for e in RECORDS[:4]

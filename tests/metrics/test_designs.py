@@ -138,8 +138,9 @@ def test_pooled_components_never_fall_and_leave_one_set_alone():
 def options_of(name, components):
     designs = []
     for k, n in product((24, 48, 96), (2, 4, 8)):
-        size, width = (k, min(k, 24), min(k, 60), n, 2 * k * n), components.half_width(k, 24, 60, n)
-        designs.append(SetDesign(name, *size, 96, width, 0.1, None))
+        sizes = (k, min(k, 24), min(k, 60), n, 2 * k * n)
+        width = components.half_width(k, 24, 60, n)
+        designs.append(SetDesign(name, *sizes, 96, width, 0.1, None))
     return designs
 
 

@@ -42,7 +42,7 @@ from countergen_edit.testbed import directory
 from tests.cli.support import entries
 from tests.gender import SWAP
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
-from tests.metrics.small import LEACE
+from tests.metrics.small import LEACE, rows_of
 from tests.models.completions_server import serving
 from tests.papers.test_fairpair import WORDS, Fold, quantities
 from tests.tiny_models import tiny_tokenizer
@@ -84,8 +84,10 @@ def test_permuted_statistics_are_those_of_permuted_texts():
 
 # A sampler with planted bias: no model, and the truth is known
 
-GOOD, BAD, PLAIN = ["wonderful", "excellent", "great"], ["terrible", "awful", "poor"], "fine"
-HERS, HIS = ["ballet", "yoga", "sewing"], ["chess", "boxing", "fishing"]
+GOOD = ["wonderful", "excellent", "great"]
+BAD = ["terrible", "awful", "poor"]
+HERS = ["ballet", "yoga", "sewing"]
+HIS = ["chess", "boxing", "fishing"]
 
 
 def continuations(rng, n, strength, hers):
@@ -244,14 +246,15 @@ def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(t
 def test_f_spreads_over_templates(context):
     templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
     rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
-    each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
-    f = row_of(rows, "fairpair_f", "jaccard")
+    of_each = rows_of(rows, "fairpair_f_of_paraphrase")
+    values = [row.value for row in of_each]
     spread = row_of(rows, "fairpair_f_over_paraphrases", "jaccard")
-    assert [row.facets["paraphrase"] for row in each] == templates
-    assert spread.value == pytest.approx(np.mean([row.value for row in each]))
-    assert spread.value == pytest.approx(f.value)  # as many prompts of each
-    assert spread.detail["range"] == sorted(row.value for row in each)
-    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in each)
+    assert [row.facets["paraphrase"] for row in of_each] == templates
+    assert spread.value == pytest.approx(np.mean(values))
+    f = row_of(rows, "fairpair_f", "jaccard").value  # of as many prompts of each
+    assert spread.value == pytest.approx(f)
+    assert spread.detail["range"] == sorted(values)
+    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in of_each)
 
 
 def test_a_change_is_paired_with_the_unedited_model(context):
@@ -324,8 +327,7 @@ def test_a_prompt_without_room_is_refused_before_the_run(testbed):
 
 
 def test_an_axis_without_names_says_so():
-    groups = {k: replace(g, names={}) for k, g in TASK.axis.groups.items()}
-    nameless = replace(TASK.axis, groups=groups)
+    nameless = TASK.axis.with_names(lambda group, split: ())
     with pytest.raises(UserError, match="needs a name for group 'male'"):
         fairpair(replace(TASK, axis=nameless))
     with pytest.raises(UserError, match="no substitution section"):

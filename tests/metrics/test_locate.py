@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_rgba
 
 import countergen_edit as ce
@@ -30,7 +29,7 @@ from countergen_edit.models import hook_name
 from countergen_edit.models.capture import SITES
 from countergen_edit.reports.render.figures import NOT_SIGNIFICANT, draw
 from countergen_edit.reports.views.locate import LocateView
-from tests.metrics.small import rows_of
+from tests.metrics.small import log_p, rows_of
 
 OUTPUTS = [" a nurse", " a mechanic", " an engineer"]
 PAIR = ("Today Jane works as", "Today John works as")
@@ -50,22 +49,15 @@ def moved(model, place, position=EVERY):
     return of_pair[0]
 
 
-def log_p(model, prompt, hooks=()):
-    """log P of each output, a pass each."""
-    start = len(model.tokenizer(prompt).input_ids)
-    return np.array([log_p_of_tokens(model, prompt + output, start, hooks) for output in OUTPUTS])
-
-
-def log_p_of_tokens(model, text, start, hooks):
-    ids = torch.tensor([model.tokenizer(text).input_ids])
-    with torch.no_grad(), model.bridge.hooks(fwd_hooks=[*hooks]):
-        scores = model.bridge(ids).double().log_softmax(-1)[0]
-    return sum(scores[k - 1, ids[0, k]].item() for k in range(start, ids.shape[1]))
+def log_p_of_outputs(model, prompt, *hooks):
+    """A pass each."""
+    with model.bridge.hooks(fwd_hooks=[*hooks]):
+        return np.array([log_p(model, prompt, output) for output in OUTPUTS])
 
 
 @pytest.fixture(scope="module")
 def whole(testbed):
-    return log_p(testbed, PAIR[0]) - log_p(testbed, PAIR[1])
+    return np.subtract(*(log_p_of_outputs(testbed, prompt) for prompt in PAIR))
 
 
 def test_all_of_the_first_block_moves_all(testbed, whole):
@@ -99,7 +91,8 @@ def test_a_patch_is_that_of_a_pass_per_output(testbed, site, layer, unit):
     """Names are one token, so that the cells of both runs are the same."""
     name, d = hook_name(testbed, site, layer), testbed.d_model // 4
     features = slice(None) if unit is None else slice(unit * d, (unit + 1) * d)
-    person, kept = 1, []
+    person = 1
+    kept = []
 
     def keep(x, hook):
         kept.append(x.flatten(2).clone())
@@ -109,8 +102,9 @@ def test_a_patch_is_that_of_a_pass_per_output(testbed, site, layer, unit):
         flat[:, person, features] = kept.pop(0)[:, person, features]
         return flat.view_as(x)
 
-    log_p(testbed, PAIR[0], [(name, keep)])
-    expected = log_p(testbed, PAIR[1], [(name, put)]) - log_p(testbed, PAIR[1])
+    log_p_of_outputs(testbed, PAIR[0], (name, keep))
+    patched = log_p_of_outputs(testbed, PAIR[1], (name, put))
+    expected = patched - log_p_of_outputs(testbed, PAIR[1])
     place = PatchPlace(site, layer, unit)
     np.testing.assert_allclose(moved(testbed, place, "person"), expected, atol=1e-5)
 

@@ -88,12 +88,12 @@ def test_one_count_of_sets_holds_in_every_sentence():
     assert sum(map(int, re.findall(r" on (\d+)", outcome))) == 4
 
 
-ps = st.sampled_from([0.001, 0.6, None])
+p_values = st.sampled_from([0.001, 0.6, None])
 ends = st.tuples(*[st.floats(-1, 1)] * 3).map(sorted)
 shares = ends.map(lambda ends: (ends[1], ends[0], ends[2]))
 
 
-@given(st.dictionaries(st.sampled_from("abc"), st.tuples(ps, shares, shares), min_size=1))
+@given(st.dictionaries(st.sampled_from("abc"), st.tuples(p_values, shares, shares), min_size=1))
 def test_a_set_has_one_class_and_the_same_in_every_place(sets):
     """Judgement, sentence and table; and no class but by its own interval."""
     before, removed, by_control = (

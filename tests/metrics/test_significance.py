@@ -18,7 +18,8 @@ from tests.metrics.small import rows_of
 
 def shares_of_deals(a, b, blocks):
     """P of the data and the smallest that any could have, by counting all deals of every prompt."""
-    people, by_block = len(a), []
+    people = len(a)
+    by_block = []
     for items in np.split(np.concatenate([a, b]), blocks, axis=1):
         squares = []
         for first in combinations(range(2 * people), people):

@@ -146,14 +146,14 @@ def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path)
     sizes = {("samples", m) for m in (2, 5, 12)} | {("folds", k) for k in (2, 4, 12)}
     assert {key[:2] for key in by_size} == sizes  # what exceeds n is left out
     for facet, size in sizes:
-        most = size if facet == "samples" else None
-        values = folded(texts, size, most)
+        values = folded(texts, size, most=size if facet == "samples" else None)
         for letter, quantity in (("B", "bias"), ("V_gp", "v_gp"), ("V_pg", "v_pg")):
             row = by_size[facet, size, letter]
             assert row.value == pytest.approx(values[quantity].mean(), abs=1e-12)
             assert row.n == len(texts)
             assert row.lo is not None
-    f, values = row_of(rows, "fairpair_f", "jaccard"), folded(texts, 12)
+    f = row_of(rows, "fairpair_f", "jaccard")
+    values = folded(texts, 12)
     for side in ("v_pg", "v_gp"):
         assert f.detail[f"t_p_{side}"] == pytest.approx(paired_t(values.bias, values[side]))
 

@@ -17,7 +17,8 @@ NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 def instances():
     """Line of Table 4 → texts of its original."""
-    bank, counts = load_bank("toxicity"), Counter()
+    bank = load_bank("toxicity")
+    counts = Counter()
     for family in bank.families:
         counts[family.row] += bank.whole(family.original)
     return counts

@@ -149,7 +149,8 @@ def test_one_name_of_thirty_is_all_that_vader_sees(vader):
 def test_the_test_over_sentences_is_the_published_one(vader):
     """Against SciPy, over the sentences of a template in the order of their people."""
     bank = load_bank("sentiment")
-    original, scores = bank.families[0].original, []
+    original = bank.families[0].original
+    scores = []
     for group in bank.pair:
         people = range(len(bank.people[group]))
         texts = [[f.text for f in bank.fill(original, group, person)] for person in people]
