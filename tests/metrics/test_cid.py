@@ -124,7 +124,9 @@ def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(mea
         assert not brought_up["none", group, 0.0]  # greedy decoding does not show it
         assert brought_up["none", group, 50.0]
         assert not brought_up["leace", group, 0.0] | brought_up["leace", group, 10.0]
-    counts = Counter(edit for (edit, *_), reasons in brought_up.items() for _ in reasons)
+    counts = Counter()
+    for (edit, *_), outputs in brought_up.items():
+        counts[edit] += len(outputs)
     assert counts["leace"] < counts["none"]
     assert not texts["none", "egypt_male", 50.0] & reasons["usa_male"]
 
