@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,8 @@ def scores_of(
     return SetScores.of(data, table.transpose(2, 0, 1).ravel())
 
 
-def two_groups(a: Array, b: Array, paraphrases: int = 1, *, named: bool = True) -> SetScores:
-    return scores_of({"a": a, "b": b}, paraphrases, named=named)
+def two_groups(a: Array, b: Array, paraphrases: int = 1, **settings: Any) -> SetScores:
+    return scores_of({"a": a, "b": b}, paraphrases, **settings)
 
 
 def planted(

@@ -22,7 +22,7 @@ from countergen_edit.metrics.costs.legitimate_differences import (
 from countergen_edit.metrics.scores import score
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
 from tests.metrics.small import edit_of, log_p, set_of
 
 FAMILIES = ("voices", "competitions")
@@ -103,7 +103,7 @@ def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured():
 
 def of_groups(log_p):
     """Of `[item, side, person]`, two outputs a template."""
-    return scores_of(dict(zip("ab", log_p.transpose(1, 2, 0), strict=True)), len(log_p) // 2)
+    return two_groups(*log_p.transpose(1, 2, 0), len(log_p) // 2)
 
 
 def scored(shares, mass=1.0):

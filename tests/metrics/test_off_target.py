@@ -14,7 +14,7 @@ from countergen_edit.metrics.r.metric import OffTarget
 from countergen_edit.metrics.results import Results
 from countergen_edit.reports.views.costs import OffTargetView
 from countergen_edit.testbed import load_axis, load_truth
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
 from tests.metrics.small import CONTROL, LEACE, TEST, rows_of
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
@@ -27,8 +27,7 @@ def scores(axis, effect, *, people=8, paraphrases=6, noise=0.3):
     items = 8 * paraphrases
     log_p = noise * np.random.default_rng(7).normal(size=(items, 2, people)) - 3.0
     log_p[:, 0] += effect * np.where(np.arange(items) % 2, 1.0, -1.0)[:, None]
-    groups = dict(zip(("left", "right"), log_p.transpose(1, 2, 0), strict=True))
-    return scores_of(groups, paraphrases, named=people > 1, axis=axis)
+    return two_groups(*log_p.transpose(1, 2, 0), paraphrases, named=people > 1, axis=axis)
 
 
 def results_of(before, **after):

@@ -29,7 +29,7 @@ from countergen_edit.metrics.paraphrases import (
 )
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.testbed import load_axis, load_truth
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
 from tests.metrics.small import rows_of
 
 
@@ -38,8 +38,7 @@ def made_up(lean, content="c", names=8):
     half = np.ravel(lean) / 2
     noise = np.random.default_rng(0).normal(0, 0.01, (half.size, 2, names))
     log_p = -2 + np.stack([half, -half], axis=1)[:, :, None] + noise
-    groups = dict(zip("ab", log_p.transpose(1, 2, 0), strict=True))
-    return scores_of(groups, len(lean), content=content)
+    return two_groups(*log_p.transpose(1, 2, 0), len(lean), content=content)
 
 
 def spread(lean, content="c"):
@@ -146,8 +145,8 @@ def test_the_share_between_paraphrases_is_covered_over_outputs():
     for seed in range(100):
         between, noise = rng.normal(0, 0.01, (4, 30)), rng.normal(0, 0.01, (4, 30, 12))
         lean = (between[:, :, None] + noise).reshape(120, 12).T
-        groups = {"a": -3 + lean / 2, "b": -3 - lean / 2}
-        rows = spread_rows(scores_of(groups, 4, content="c"), seed)
+        scores = two_groups(-3 + lean / 2, -3 - lean / 2, 4, content="c")
+        rows = spread_rows(scores, seed)
         [share] = rows_of(rows, "paraphrase_variance_share")
         covered += share.lo <= 0.5 <= share.hi
         widths.append(share.hi - share.lo)

@@ -24,7 +24,7 @@ from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.scored_texts import read
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from countergen_edit.testbed import load_axis
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
 from tests.metrics.small import NAMES, edit_of, log_p, rows_of, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
@@ -32,8 +32,7 @@ log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
 def make_scores(p, paraphrases=None, *, named=True):
     """Of plain probabilities p[item, side, variation]; a template an item unless told."""
-    groups = dict(zip(("female", "male"), np.log(p).transpose(1, 2, 0), strict=True))
-    return scores_of(groups, paraphrases or len(p), named=named)
+    return two_groups(*np.log(p).transpose(1, 2, 0), paraphrases or len(p), named=named)
 
 
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
