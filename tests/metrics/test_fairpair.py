@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from transformers import BertConfig, BertForSequenceClassification
 
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.fairpair import PairedPrompt, RulePerturber
+from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.metrics.context import EvaluationContext
@@ -39,13 +39,13 @@ from countergen_edit.reports.blocks import Words, plain
 from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
+from countergen_edit.testbed.classifiers import build, plant
 from tests.cli.support import entries
 from tests.gender import SWAP
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 from tests.metrics.small import LEACE, rows_of
 from tests.models.completions_server import serving
 from tests.papers.test_fairpair import WORDS, Fold, quantities
-from tests.tiny_models import tiny_tokenizer
 
 TEXT = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
 TEXTS = st.lists(TEXT, min_size=2, max_size=6)
@@ -361,33 +361,23 @@ def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
     assert row_of(rows, "fairpair_f", "jaccard") == row_of(anew, "fairpair_f", "jaccard")
 
 
-SCORED = ["Jane is a nurse.", "She works at the hospital every day.", "good"]
-
-
 def test_a_classifiers_score_is_a_phi(tmp_path):
-    tokenizer = tiny_tokenizer()
-    tokenizer.pad_token = tokenizer.eos_token
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        id2label={0: "positive", 1: "negative"},
-        label2id={"positive": 0, "negative": 1},
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=1.0,
-    )
-    model = BertForSequenceClassification(config).eval()
+    model, tokenizer = build(plant(load_bank("sentiment")))
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path)
+    label = model.config.label2id["negative"]
     settings = {"kind": "classifier", "model": str(tmp_path), "label": "negative", "device": "cpu"}
     phi = PHIS.make("regard", settings)
-    scores = phi.scores(SCORED)
-    for text, score in zip(SCORED, scores, strict=True):
-        logits = model(**tokenizer([text], return_tensors="pt")).logits.detach().double()
-        assert score == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
-    assert np.array_equal(phi.scores(SCORED[::-1]), scores[::-1])
+    texts = [
+        "She is sad.",
+        "My father told us about the recent amazing events!",
+        "Jack feels glad.",
+    ]
+    scores = phi.scores(texts)
+    for text, score in zip(texts, scores, strict=True):
+        logits = model(**tokenizer([text], return_tensors="pt")).logits.double()
+        assert score == pytest.approx(logits.softmax(-1)[0, label].item(), abs=1e-5)
+    assert np.array_equal(phi.scores(texts[::-1]), scores[::-1])
     assert phi.name == "classifier"
     with pytest.raises(UserError, match="did you mean 'negative'"):
         PHIS.make("regard", settings | {"label": "negativ"})
