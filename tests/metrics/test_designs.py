@@ -20,13 +20,15 @@ from tests.metrics.designs import WORLDS, simulated
 AUDITS = 200
 
 
-def coverage(name, contents, people, **more):
-    world, covered = WORLDS[name], 0
-    for audit in range(AUDITS):
-        scores = simulated(world, contents, people, np.random.default_rng(audit), **more)
-        e = GroupEffect(scores, audit).estimate
-        covered += e.lo <= world.effect <= e.hi
-    return covered / AUDITS
+def effect_of(world, contents, people, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    return GroupEffect(simulated(world, contents, people, rng, **more), seed)
+
+
+def coverage(name, *sizes, **more):
+    world = WORLDS[name]
+    estimates = [effect_of(world, *sizes, audit, **more).estimate for audit in range(AUDITS)]
+    return np.mean([e.lo <= world.effect <= e.hi for e in estimates])
 
 
 @pytest.mark.parametrize("name", ["occupations", "traits", "sentiment"])
@@ -45,7 +47,7 @@ def test_intervals_cover_over_templates_without_contents(name, templates, people
 
 
 def test_two_contents_have_no_interval():
-    effect = GroupEffect(simulated(WORLDS["traits"], 2, 4, np.random.default_rng(0)))
+    effect = effect_of(WORLDS["traits"], 2, 4)
     assert effect.estimate.value > 0
     assert np.isnan([effect.estimate.lo, effect.estimate.hi]).all()
     assert effect.p_value is not None
@@ -53,19 +55,14 @@ def test_two_contents_have_no_interval():
 
 @pytest.mark.parametrize(("contents", "people"), [(4, 4), (24, 2)])
 def test_the_level_of_the_test_holds_with_people_of_their_own(contents, people):
-    rejected = 0
-    for audit in range(400):
-        scores = simulated(WORLDS["equal"], contents, people, np.random.default_rng(audit))
-        p = GroupEffect(scores, audit).p_value
-        assert p is not None
-        rejected += p <= 0.05
-    assert 0.02 <= rejected / 400 <= 0.085  # 0.05 within 2.9 standard errors
+    p = [effect_of(WORLDS["equal"], contents, people, audit).p_value for audit in range(400)]
+    assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.085  # 0.05 within 2.9 standard errors
 
 
 def test_the_test_is_that_of_swapped_pairs():
     """Every swap of two people at the same places, in all of their prompts."""
-    scores = simulated(WORLDS["traits"], 3, 2, np.random.default_rng(5))
-    effect = GroupEffect(scores)
+    effect = effect_of(WORLDS["traits"], 3, 2, seed=5)
+    scores = effect.scores
     women = (v.name for s in scores.data.samples for v in s.of("female"))
     pairs = sorted({name.removeprefix("female") for name in women})
     differences = scores.log_p[:, 0] - scores.log_p[:, 1]
@@ -109,13 +106,11 @@ def test_components_of_incomplete_crossings_are_unbiased():
 @pytest.mark.parametrize("name", ["occupations", "sentiment"])
 def test_a_pilot_foresees_the_half_width(name):
     world = WORLDS[name]
-    widths, foreseen = [], []
-    for seed in range(40):
-        pilot = GroupEffect(simulated(world, 24, 2, np.random.default_rng(1000 + seed)))
-        foreseen.append(Components.of(pilot).half_width(48, 24, 48, 4))
-        e = GroupEffect(simulated(world, 48, 4, np.random.default_rng(seed)), seed).estimate
-        widths.append((e.hi - e.lo) / 2)
-    assert np.median(foreseen) == pytest.approx(np.median(widths), rel=0.5)
+    pilots = [effect_of(world, 24, 2, 1000 + seed) for seed in range(40)]
+    foreseen = [Components.of(pilot).half_width(48, 24, 48, 4) for pilot in pilots]
+    estimates = [effect_of(world, 48, 4, seed).estimate for seed in range(40)]
+    width = np.median([e.hi - e.lo for e in estimates]) / 2
+    assert np.median(foreseen) == pytest.approx(width, rel=0.5)
 
 
 @given(st.integers(24, 200), st.integers(2, 20), st.integers(1, 50), st.integers(0, 9))
@@ -209,10 +204,7 @@ def test_a_set_has_no_more_people_than_there_are(family, is_one, testbed):
 def test_one_person_of_a_group_leaves_the_variance_between_prompts(name):
     """Half-widths do not depend on people, and are near those with many people a group."""
     world = replace(WORLDS[name], noise=1e-9)
-    one, two = (
-        Components.of(GroupEffect(simulated(world, 48, people, np.random.default_rng(0))))
-        for people in (1, 2)
-    )
+    one, two = (Components.of(effect_of(world, 48, people)) for people in (1, 2))
     assert one.noise == one.people == 0
     assert one.half_width(48, 24, 48, 1) == one.half_width(48, 24, 48, 8)
     assert one.half_width(48, 24, 48, 1) == pytest.approx(two.half_width(48, 24, 48, 2), rel=1e-3)
@@ -222,12 +214,9 @@ def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice():
     """An edit that halves every difference of groups, and leaves names as they are."""
     world = WORLDS["occupations"]
     half = replace(world, effect=world.effect / 2)
-    shares = []
-    for seed in range(40):
-        before, after = (
-            GroupEffect(simulated(w, 84, 4, np.random.default_rng(seed)), seed)
-            for w in (world, half)
-        )
-        shares.append(removed([before], [after]))
+    shares = [
+        removed([effect_of(world, 84, 4, seed)], [effect_of(half, 84, 4, seed)])
+        for seed in range(40)
+    ]
     assert np.mean([share.lo <= 0.5 <= share.hi for share in shares]) >= 0.85
     assert np.median([(share.hi - share.lo) / 2 for share in shares]) < 0.1
