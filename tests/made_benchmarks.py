@@ -1,8 +1,4 @@
-"""Benchmarks of our own making, a few items each, in the form of the published ones.
-
-`make_benchmarks(folder)` writes them and a file of their hashes; `settings` are those of the
-metric. `PUBLISHED` is the folder of the real ones where the package is installed.
-"""
+"""Benchmarks of our own making, a few items each, in the form of the published ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Figures of benchmarks are those of lm-evaluation-harness on the same data, or differ as is known.
 
-Its own tasks are asked, of benchmarks that we made and of a random model. It sums log-probabilities
-of single precision: likelihoods agree to what that leaves, and figures, which count them, entirely.
+It sums log-probabilities of single precision, so that likelihoods agree to what that leaves.
 """
 
 import json

@@ -1,8 +1,4 @@
-"""Benchmarks of sampled texts and of pairs; killed runs and served models have the same figures.
-
-BOLD counts what its authors count, of texts that are written once, beside those of people.
-HolisticBias: random pairs of descriptors, and the share whose perplexities differ.
-"""
+"""Benchmarks of sampled texts and of pairs; killed runs and served models have the same figures."""
 
 import json
 from collections import Counter, defaultdict

@@ -1,8 +1,4 @@
-"""CID on the testbed, where reasons for failing are planted by nationality.
-
-λ* against a search one λ at a time, the rules that make perturbations, and people's ratings, whose
-sheets come back whole or not at all.
-"""
+"""CID on the testbed, where reasons for failing are planted by nationality."""
 
 import csv
 import io

@@ -1,7 +1,4 @@
-"""Intervals, tests and variance components of drawn sets against simulated truth.
-
-Simulated sets have the variance components that SmolLM2-135M shows.
-"""
+"""Intervals, tests and variance components of drawn sets against simulated truth."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -22,8 +19,6 @@ from countergen_edit.metrics.scores import SetScores
 from countergen_edit.runs.design import within_passes
 
 AUDITS = 200
-
-
 NAMES = 60
 """Names on record for each group."""
 GROUPS = ("female", "male")
@@ -46,6 +41,7 @@ class World:
     outputs: int = 14
 
 
+# Variance components as SmolLM2-135M shows them.
 WORLDS = {
     "occupations": World(0.91, 0.36, 0.75, 0.39, 0.38),
     "traits": World(0.36, 0.50, 0.40, 0.23, 0.20),

@@ -1,8 +1,4 @@
-"""FairPair against the paper's formulas, and against a sampler whose bias is planted.
-
-On the shipped model what is planted is found, and texts that are kept serve again; Φ and perturbers
-of a user's own, a language model as the perturber, and what their failures do.
-"""
+"""FairPair against the paper's formulas, and against a sampler whose bias is planted."""
 
 import itertools
 import json

@@ -1,7 +1,4 @@
-"""The spread over templates of made-up scores whose answer is known, and of the testbed.
-
-Categories, flips and variance shares against copies of their definitions and statsmodels.
-"""
+"""The spread over templates of made-up scores whose answer is known, and of the testbed."""
 
 from itertools import combinations
 
