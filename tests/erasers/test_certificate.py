@@ -82,7 +82,8 @@ def test_fit_parameters_per_row_follow_their_rows():
     certificate = eraser.certificate(X, z, fit_params=fit_params)
     assert certificate == eraser.certificate(X, z, fit_params=fit_params)
     assert "contexts that are kept" in certificate.reason
-    accuracies = {k: v for k, v in vars(certificate).items() if "accuracy" in k or k == "intervals"}
+    figures = vars(certificate).items()
+    accuracies = {k: v for k, v in figures if "accuracy" in k or k == "intervals"}
     assert replace(eraser.certificate(X, z), **accuracies) == certificate
 
 

@@ -1,4 +1,4 @@
-"""Erasure behind a gate: it acts where a difference is to go, and nowhere else to the last bit."""
+"""Erasure behind a gate acts where a difference is to go, and nowhere else."""
 
 import pickle
 
@@ -74,7 +74,7 @@ def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even()
 
 @pytest.mark.parametrize("kind", ["keep", "background"])
 def test_far_from_what_stays_the_gate_opens_beyond_even_odds(kind):
-    """Rows between the kinds, three fifths of the way to those that stay, count as to be erased."""
+    """Rows three fifths of the way to those that stay count as to be erased."""
     rng = np.random.default_rng(0)
     opened, closed = (rng.normal(size=(200, 4)) / 10 + 5 * side for side in (1, -1))
     none = np.zeros((0, 4))

@@ -1,4 +1,4 @@
-"""SPLINCE erases one covariance, keeps another, and of all affine maps that do changes least."""
+"""SPLINCE erases one covariance, keeps another, and changes least."""
 
 import cvxpy as cp
 import numpy as np
@@ -11,7 +11,7 @@ from countergen_edit.erasers import LEACE, SPLINCE
 
 
 def erase_and_keep(n=120, d=6, c=2, seed=0):
-    """Rows to erase, then rows to keep: classes differ along partly the same directions in both."""
+    """Rows to erase, then rows to keep, whose classes differ partly alike."""
     rng = np.random.default_rng(seed)
     z, keep = rng.integers(0, c, size=n), np.arange(n) >= 0.7 * n
     erase, shared, kept = rng.normal(size=(3, c, d))

@@ -1,4 +1,4 @@
-"""What is asked in a chat template is a user's message, and what is scored or drawn the reply."""
+"""In a chat template a question is the user's message, and the reply is scored or drawn."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def log_p(model, before, text):
 
 
 def test_a_question_is_the_users_and_the_rest_is_the_reply(made, model, context):
-    """BBQ's question is asked and its answers are whole replies; a pair of sentences is replied."""
+    """BBQ's answers are whole replies to its question; a pair of sentences is replied."""
     asked = {"bbq": True, "crows_pairs": False}
     metric = bound(made, of=[*asked], limit=3)
     for name, is_question in asked.items():

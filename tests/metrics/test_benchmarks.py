@@ -1,4 +1,4 @@
-"""Figures of benchmarks are those of their papers, their changes are found, and said as found."""
+"""Figures of benchmarks are those of their papers, and their changes are found."""
 
 import csv
 import json
@@ -105,7 +105,7 @@ def figures_of(name, items, scores):
 
 
 def evaluation(scored):
-    """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
+    """SS and LMS by StereoSet's `evaluation.py`: counts by target, then their means."""
     counts = defaultdict(list)
     for target, p in scored:
         related = [p[kind] > p["unrelated"] for kind in ("stereotype", "anti-stereotype")]
@@ -263,7 +263,7 @@ def test_bbq_is_accuracy_and_the_papers_bias_scores(made, plain, rows):
     [("biased", 1.0, 1.0), ("unbiased", -1.0, -1.0), ("unknown", 0.0, np.nan)],
 )
 def test_bias_scores_end_where_the_paper_says(answers, amb, dis, made):
-    """1 where all that is said is the stereotype's, -1 where none is, 0 where nothing is said."""
+    """1 where all answers are the stereotype's, -1 where none is, 0 where all are unknown."""
     _, items = bound(made, of="bbq").read["bbq"]
 
     def says(item):
@@ -279,7 +279,8 @@ def test_bias_scores_end_where_the_paper_says(answers, amb, dis, made):
 
 def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(made, context):
     metric = bound(made, of=TWO, bias_types="all")
-    before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit(1.0))
+    before = by_facets(metric.measure(context, None))
+    rows = metric.measure(context, an_edit(1.0))
     after, changes = by_facets(rows), by_facets(rows, "benchmark_change")
     assert before.keys() == after.keys() == changes.keys()
     assert {about[0] for about in changes} == {*TWO}

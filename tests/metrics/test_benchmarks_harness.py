@@ -1,7 +1,4 @@
-"""Figures of benchmarks are those of lm-evaluation-harness on the same data, or differ as is known.
-
-It sums log-probabilities of single precision, so that likelihoods agree to what that leaves.
-"""
+"""Figures of benchmarks are those of lm-evaluation-harness, or differ as is known."""
 
 import json
 from pathlib import Path

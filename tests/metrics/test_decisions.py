@@ -1,4 +1,4 @@
-"""Decisions: what was planted is found, by the formulas, and what says nothing is called so."""
+"""Decisions: what was planted is found, and what says nothing is called so."""
 
 import json
 import math
@@ -87,7 +87,7 @@ def metric():
 
 @pytest.mark.parametrize("name", CASE_FILES)
 def test_cases_differ_in_the_person_alone(name):
-    """With the same name and forms everybody is asked the same; nothing else tells the groups."""
+    """With the same name and forms everybody is asked the same."""
     cases = read_cases(name)
     one, other = (Group(name, {}, dict.fromkeys(CASE_PRONOUNS, "X")) for name in "ab")
     for case in cases:
@@ -205,7 +205,7 @@ def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics():
 
 
 def test_the_null_deals_residuals_of_people_to_groups():
-    """All 20 deals of six people, with residuals scaled by n/(n - 1), give the quantile and P."""
+    """All deals of six people, with residuals scaled by n/(n - 1)."""
     rng = np.random.default_rng(1)
     worth = {group: rng.uniform(size=(2, 3)) for group in "ab"}
     table = made(worth, [(0, True, 0), (1, False, 0)])

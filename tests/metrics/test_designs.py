@@ -138,7 +138,8 @@ def test_the_test_is_that_of_swapped_pairs():
             [swapped[v.name.removeprefix("female")] for v in sample.of("female")]
             for sample in scores.data.samples
         ]
-        totals.append(((differences * np.array(signs)[scores.template]).mean(axis=1) ** 2).mean())
+        swapped_differences = differences * np.array(signs)[scores.template]
+        totals.append((swapped_differences.mean(axis=1) ** 2).mean())
     expected = np.mean(np.array(totals) >= totals[0] * (1 - 1e-12))
     assert effect.p_value == pytest.approx(expected)
 

@@ -52,7 +52,8 @@ TEXTS = st.lists(TEXT, min_size=2, max_size=6)
 @given(pg=TEXTS, gp=TEXTS)
 def test_every_quantity_is_that_of_the_papers_double_loop(name, pg, gp):
     values = pairwise(PHIS.make(name).distances([*pg, *gp]), len(pg))
-    b, v_gp, v_pg = quantities(name, *([Fold([t]) for t in texts] for texts in (pg, gp))).values()
+    folds = ([Fold([text]) for text in texts] for texts in (pg, gp))
+    b, v_gp, v_pg = quantities(name, *folds).values()
     assert (values.bias, values.v_pg, values.v_gp) == pytest.approx((b, v_pg, v_gp), abs=1e-12)
     assert values.energy == pytest.approx(2 * b - v_pg - v_gp, abs=1e-12)
     if min(v_pg, v_gp) > 1e-9:
@@ -255,8 +256,8 @@ def test_f_spreads_over_templates(context):
 
 def test_a_change_is_paired_with_the_unedited_model(context):
     rng = np.random.default_rng(0)
-    erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
-    edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
+    eraser = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2)
+    edit = NamedEdit.of(Edit.at("resid_post", {2: eraser.erasure_}), "random")
     metric = fairpair(n=8)
     rows, before = metric.measure(context, edit), metric.measure(context, None)
     for quantity in ("f", "energy"):

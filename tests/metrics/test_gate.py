@@ -1,4 +1,4 @@
-"""A limit is held against intervals: whatever is beyond it passes rarely, however many sets."""
+"""A limit is held against intervals: what is beyond it passes rarely."""
 
 from dataclasses import replace
 
@@ -76,7 +76,8 @@ def test_a_model_far_from_the_limit_is_told():
 def test_more_sets_take_more_certainty_by_holms_steps():
     """By hand: P 0.02 and 0.04 hold together, 0.03 and 0.04 do not."""
     for p, verdict, p_adjusted in ((0.02, "holds", 0.04), (0.03, "cannot tell", 0.06)):
-        checks = checked(estimated(LIMIT - 0.1 * norm.isf(np.array([p, 0.04]) / 2)), LIMIT, "lower")
+        values = LIMIT - 0.1 * norm.isf(np.array([p, 0.04]) / 2)
+        checks = checked(estimated(values), LIMIT, "lower")
         assert [check.verdict for check in checks] == [verdict] * 2
         assert [check.p_adjusted for check in checks] == pytest.approx([p_adjusted] * 2)
 

@@ -1,4 +1,4 @@
-"""Rows of gates are means over tokens, their intervals over texts and people; sentences follow."""
+"""Rows of gates are means over tokens, their intervals over texts and people."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The group effect against brute force, an independent test, and simulations with known truth."""
+"""The group effect against brute force, SciPy, and simulations with known truth."""
 
 from itertools import permutations, product
 
@@ -178,7 +178,8 @@ def leaning(seed, people, effect):
     rng = np.random.default_rng(seed)
     d = np.linspace(-1, 1, 12) / np.sqrt((np.linspace(-1, 1, 12) ** 2).mean())
     both = rng.standard_normal((2 * people, 1)) * d + 0.3 * rng.standard_normal((2 * people, 12))
-    return GroupEffect(two_groups(both[:people] + effect * d / 2, both[people:] - effect * d / 2))
+    a, b = both[:people] + effect * d / 2, both[people:] - effect * d / 2
+    return GroupEffect(two_groups(a, b))
 
 
 @pytest.mark.parametrize("people", [4, 6])

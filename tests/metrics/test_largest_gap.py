@@ -1,4 +1,4 @@
-"""Every pair of several groups is measured as if it were alone, and the largest gap is no myth."""
+"""Every pair of several groups, and the largest gap among them."""
 
 from itertools import combinations, permutations, product
 
@@ -134,7 +134,7 @@ def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be():
 
 
 def test_a_leaning_that_people_have_in_both_groups_is_no_noise():
-    """The same people in two groups: d² less s²/n of the differences, as in a paired design."""
+    """The same people in two groups: d² less s²/n of the differences."""
     rng = np.random.default_rng(7)
     leaning = 2.0 * rng.standard_normal((PEOPLE, ITEMS))
     shift = 0.3 * rng.standard_normal(ITEMS)

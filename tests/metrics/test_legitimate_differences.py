@@ -107,7 +107,7 @@ def of_groups(log_p):
 
 
 def scored(shares, mass=1.0):
-    """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
+    """Of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
     p = np.stack([shares * mass, (1 - shares) * mass], axis=1)
     return of_groups(np.log(p).reshape(-1, *shares.shape[1:]))
 

@@ -23,7 +23,7 @@ FAITH = [TEST[0] | {"templates": ["The {people} ran the"]}]
 
 
 def scores(axis, effect, *, people=8, paraphrases=6, noise=0.3):
-    """Eight outputs a template, each likelier by `effect` or less likely after the first group."""
+    """Eight outputs a template, each likelier or less likely by `effect` after the first group."""
     items = 8 * paraphrases
     log_p = noise * np.random.default_rng(7).normal(size=(items, 2, people)) - 3.0
     log_p[:, 0] += effect * np.where(np.arange(items) % 2, 1.0, -1.0)[:, None]
@@ -98,8 +98,9 @@ def test_an_axis_that_is_fitted_on_is_not_another():
 def test_one_s_own_sets_and_none():
     config = read_config("texts", "natural")
     data = {"test": TEST}
-    assert Task.from_config("gender", data, texts={**config, "other_axes": None}).other_axes == ()
-    assert Task.from_config("gender", {**data, "other_axes": None}, texts=config).other_axes == ()
+    none = {"other_axes": None}
+    assert Task.from_config("gender", data, texts=config | none).other_axes == ()
+    assert Task.from_config("gender", data | none, texts=config).other_axes == ()
     entry = {**AGE[0], "axis": "age", "name": "mine"}
     task = Task.from_config("gender", {**data, "other_axes": [entry]}, texts=config)
     assert [data.name for data in task.other_axes] == ["mine"]

@@ -137,7 +137,7 @@ def test_flips_are_counted_over_all_pairs_of_paraphrases(signs):
 
 
 def test_the_share_between_paraphrases_is_covered_over_outputs():
-    """Of outputs whose paraphrases truly differ, each by its own amount: half of the variance."""
+    """Of outputs whose paraphrases truly differ: half of the variance."""
     rng, covered, widths = np.random.default_rng(0), 0, []
     for seed in range(100):
         between, noise = rng.normal(0, 0.01, (4, 30)), rng.normal(0, 0.01, (4, 30, 12))

@@ -1,4 +1,4 @@
-"""What is said of bias follows from intervals over all sets, and says no more than they show."""
+"""What is said of bias follows from intervals over all sets."""
 
 import re
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_the_interval_of_the_change_decides_its_class(share, by_control, change)
 
 
 def test_one_count_of_sets_holds_in_every_sentence():
-    """Sets that no test covers, without bias, or that cannot be tested are listed, not left out."""
+    """Sets without bias, without a test, or that cannot be tested are listed, too."""
     before = {"jobs": 0.001, "tea": 0.6, "words": None}
     rows = results_of(before, {"jobs": FELL, "tea": FELL, "words": FELL}).rows
     rows += [effect("few", 0.9, edit, **LITTLE_DATA) for edit in ("none", "e")]

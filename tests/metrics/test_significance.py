@@ -1,4 +1,4 @@
-"""A permutation test has a smallest P; what cannot fall to 0.05 cannot be tested, and says so."""
+"""A permutation test has a smallest P: what cannot fall to 0.05 cannot be tested."""
 
 from dataclasses import replace
 from itertools import combinations, product
@@ -17,7 +17,7 @@ from tests.metrics.small import rows_of
 
 
 def shares_of_deals(a, b, blocks):
-    """P of the data and the smallest that any could have, by counting all deals of every prompt."""
+    """P of the data and the smallest possible, by counting all deals."""
     people = len(a)
     by_block = []
     for items in np.split(np.concatenate([a, b]), blocks, axis=1):
@@ -62,7 +62,7 @@ def test_deals_of_many_prompts_are_too_many_for_a_float_and_no_error():
     [(6, 1, 4, 6, "0.43"), (6, 2, 4, 7, "0.86"), (2, 1, 2, 4, "0.33"), (2, 3, 3, 5, "0.30")],
 )
 def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(groups, sets, names, needed, least):
-    """The groups are 100 nats apart; with as many names as it asks for each pair is significant."""
+    """The groups are 100 nats apart; with the names that it asks for, pairs are significant."""
 
     def rows(people):
         rng = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(groups, sets, nam
 
 
 def test_a_row_counts_the_prompts_that_contain_names():
-    """One prompt in two says a name, the others group words: no prompt has a within-group null."""
+    """One prompt in two says a name, the others group words."""
     a, b = np.random.default_rng(0).normal(size=(2, 1, 12))
     scores = two_groups(a, b, 6, named=False)
     samples = [*scores.data.samples]

@@ -1,7 +1,4 @@
-"""FairPair's folds, sample sizes, t-test and filters, written from the paper alone.
-
-The paper does not define its tokens: texts here are words with spaces between them.
-"""
+"""FairPair's folds, sample sizes, t-test and filters, written from the paper alone."""
 
 from __future__ import annotations
 
