@@ -32,10 +32,11 @@ from tests.tiny_models import tiny_model_dir
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
 DOMAINS = ["gender", "religious_ideology"]
 SIGNS = {"positive": 1, "negative": -1}
+SCORES = SentimentIntensityAnalyzer().polarity_scores
 
 
 def compound(text):
-    return SentimentIntensityAnalyzer().polarity_scores(text)["compound"]
+    return SCORES(text)["compound"]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +54,7 @@ def measured(made, model, tmp_path_factory):
     return bold(made).measure(context, None)
 
 
-def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
-    made, model, measured
-):
+def test_figures_are_shares_of_texts_that_vader_judges(made, model, measured):
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     rows = by_facets(measured)
     _, items = bold(made).read["bold"]

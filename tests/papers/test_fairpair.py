@@ -114,12 +114,11 @@ def folded(texts, k, most=None):
 
 
 def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path):
-    sizes = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
-    rows = fairpair(**sizes).measure(EvaluationContext(testbed, tmp_path), None)
+    metric = fairpair(n=12, sample_sizes=[2, 5, 12], folds=[2, 4, 12, 13])
+    rows = metric.measure(EvaluationContext(testbed, tmp_path), None)
+    folder = tmp_path / "fairpair/none"
     texts = []
-    for file in sorted((tmp_path / "fairpair/none").glob("*[0-9a-f].jsonl")):
-        if file.name.endswith(".perturbed.jsonl"):
-            continue
+    for file in sorted({*folder.glob("*.jsonl")} - {*folder.glob("*.perturbed.jsonl")}):
         about, *pairs = map(json.loads, file.read_text("utf-8").splitlines())
         lines = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
         perturbed = [json.loads(line) for line in lines]
