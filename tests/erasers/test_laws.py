@@ -23,11 +23,11 @@ def fitted(row, X, z):
 def test_an_erasure_is_a_projection_of_the_requested_rank(row, c):
     X, z = concept(c=c)
     eraser = fitted(row, X, z)
-    assert eraser.rank_ == eraser.erasure_.rank == row.rank(c)
+    assert eraser.rank_ == eraser.erasure_.rank == row.rank_of(c)
     once = eraser.transform(X)
     np.testing.assert_allclose(eraser.transform(once), once, atol=1e-8)
     sizes = np.linalg.svd(once - once.mean(axis=0), compute_uv=False)
-    assert (sizes > 1e-8 * sizes[0]).sum() == X.shape[1] - row.rank(c)
+    assert (sizes > 1e-8 * sizes[0]).sum() == X.shape[1] - row.rank_of(c)
 
 
 def test_mean_stays_where_it_is(row):
