@@ -99,22 +99,16 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured):
         assert [d["p_adjusted"] for d in tests] == adjusted([d["p"] for d in tests]).tolist()
 
 
-def judged(a, b):
-    """The difference of two groups of which so many texts, a page each, are positive or not."""
-    groups = benchmark_named("bold").groups["gender"]
-    items = [
-        BenchmarkItem(f"{group}{page}", "", "gender", f"{group}{page}", (), group=group)
-        for group, of_group in zip(groups, (a, b), strict=True)
-        for page in range(len(of_group))
-    ]
-    figures = figures_of("bold", items, np.concatenate([a, b])[:, None].tolist())
-    return figures["positive_" + "_".join(groups)]
-
-
 def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts():
     rng = np.random.default_rng(2)
-    a, b = (rng.random(60) < 0.7).astype(int), (rng.random(25) < 0.3).astype(int)
-    difference = judged(a, b)
+    a, b = rng.random(60) < 0.7, rng.random(25) < 0.3
+    groups = benchmark_named("bold").groups["gender"]
+    items = [
+        BenchmarkItem(str(i), "", "gender", str(i), (), group=group)
+        for i, group in enumerate(np.repeat(groups, [60, 25]).tolist())
+    ]
+    figures = figures_of("bold", items, np.concatenate([a, b])[:, None].astype(float).tolist())
+    difference = figures["positive_" + "_".join(groups)]
     welch = stats.ttest_ind(a, b, equal_var=False)
     estimate, interval = difference.estimate, welch.confidence_interval()
     assert estimate.value == pytest.approx(a.mean() - b.mean())
