@@ -101,13 +101,13 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured):
 
 def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts():
     rng = np.random.default_rng(2)
-    a, b = rng.random(60) < 0.7, rng.random(25) < 0.3
+    a, b = (rng.random(60) < 0.7).astype(float), (rng.random(25) < 0.3).astype(float)
     groups = benchmark_named("bold").groups["gender"]
     items = [
         BenchmarkItem(str(i), "", "gender", str(i), (), group=group)
         for i, group in enumerate(np.repeat(groups, [60, 25]).tolist())
     ]
-    figures = figures_of("bold", items, np.concatenate([a, b])[:, None].astype(float).tolist())
+    figures = figures_of("bold", items, np.concatenate([a, b])[:, None].tolist())
     difference = figures["positive_" + "_".join(groups)]
     welch = stats.ttest_ind(a, b, equal_var=False)
     estimate, interval = difference.estimate, welch.confidence_interval()
