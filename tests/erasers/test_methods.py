@@ -15,26 +15,6 @@ from countergen_edit.erasers.numerics import fantope_projection
 from tests.erasers.conftest import concept
 
 
-def weak_concept(n=400, d=20, seed=0):
-    """Several directions tell the classes apart, so that one round cannot find them all."""
-    rng = np.random.default_rng(seed)
-    z = np.arange(n) % 2
-    X = rng.normal(size=(n, d)) * np.geomspace(3, 0.3, d)
-    X[:, ::4] += 0.9 * z[:, None] * np.abs(X).mean(axis=0)[::4]
-    return X, z
-
-
-def test_inlp_equals_a_textbook_loop_over_scikit_learn():
-    X, z = weak_concept()
-    P, centred = np.eye(20), X - X.mean(axis=0)
-    for _ in range(4):
-        probe = LogisticRegression(tol=1e-10, max_iter=5000).fit(centred @ P, z)
-        w = P @ probe.coef_[0] / np.linalg.norm(P @ probe.coef_[0])
-        P = P - np.outer(w, w)
-    result = INLP(rank=4).fit(X, z).erasure_
-    np.testing.assert_allclose(np.eye(20) - result.left @ result.right, P, atol=1e-5)
-
-
 @pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("penalty", [0.0, 0.1])
 def test_probe_loss_is_the_minimum(c, penalty):

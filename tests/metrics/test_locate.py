@@ -134,17 +134,18 @@ def test_shares_depend_on_neither_batches_nor_order(testbed, task, monkeypatch):
 def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(on_testbed, task):
     locate = Locate(pairs=24, sites=("resid_post",), units=("head",)).bound(task)
     rows = locate.measure(on_testbed, None)
+    last_layer = float(on_testbed.model.n_layers - 1)
     share = {
         (r.facets["position"], r.facets["layer"]): r
         for r in rows_of(rows, MOVED)
         if r.dataset == BIAS and "position" in r.facets
     }
-    first, last = share["person", 0.0], share[LAST, float(testbed.n_layers - 1)]
+    first, last = share["person", 0.0], share[LAST, last_layer]
     for row in (first, last):
         assert row.value == pytest.approx(1, abs=0.05)
         assert row.detail["p_adjusted"] < 0.05
     assert abs(share[LAST, 0.0].value) < 0.05
-    assert share["person", float(testbed.n_layers - 1)].value == pytest.approx(0, abs=1e-3)
+    assert share["person", last_layer].value == pytest.approx(0, abs=1e-3)
     [correlation] = [r.value for r in rows_of(rows, "moved_correlation") if r.dataset == BIAS]
     assert correlation > 0.8
 
