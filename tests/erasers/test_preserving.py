@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import sqrtm
+from sklearn.covariance import shrunk_covariance
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import LEACE, PreservingEraser
@@ -134,18 +136,16 @@ def by_hand(X, z, contexts, people, keep, i, choice):
     fold = folds(read_contexts(labelled_rows(X, z), contexts, keep), people)[i]
     rank, amount, strength = choice
     sigma = np.cov(X.T, bias=True)
-    sphere = np.trace(sigma) / len(sigma) * np.eye(len(sigma))
-    shrunk = (1 - amount) * sigma + amount * sphere
+    shrunk = shrunk_covariance(sigma, amount)
+    root = np.real(sqrtm(shrunk))
     A, B = fold.demands.erase, fold.demands.keep * np.sqrt(fold.demands.keep_weight)
-    values, axes = np.linalg.eigh(shrunk)
-    white = axes / np.sqrt(values) @ axes.T
-    left, size, _ = np.linalg.svd(white @ A, full_matrices=False)
-    A = np.linalg.inv(white) @ left[:, size > 1e-6 * size[0]][:, :rank]
+    left, size, _ = np.linalg.svd(np.linalg.solve(root, A), full_matrices=False)
+    A = root @ left[:, size > 1e-6 * size[0]][:, :rank]
     inverse = np.linalg.inv(shrunk + (1e9 if strength is None else strength) * B @ B.T)
     M = A @ np.linalg.solve(A.T @ inverse @ A, A.T @ inverse)
-    left = np.eye(len(M)) - M
-    terms = (left, fold.erase), (M, fold.keep), (M, sigma / np.trace(sigma))
-    shares = [np.trace(map_ @ square @ map_.T) for map_, square in terms]
+    remaining = np.eye(len(M)) - M
+    terms = (remaining, fold.erase), (M, fold.keep), (M, sigma / np.trace(sigma))
+    shares = [np.trace(applied @ square @ applied.T) for applied, square in terms]
     return [*shares, np.trace(fold.erase), np.trace(fold.keep)]
 
 
