@@ -17,7 +17,7 @@ from countergen_edit.erasers.labelled import labelled_rows
 
 
 def in_contexts(n_names=30, d=24, erase=6, keep=2, noise=0.3, seed=0):
-    """Rows per (context, group, name), differing along one plane or, to be kept, another."""
+    """Rows per (context, group, name), which differ along one plane or, to be kept, another."""
     rng = np.random.default_rng(seed)
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     X, z, contexts = [], [], []
@@ -30,11 +30,8 @@ def in_contexts(n_names=30, d=24, erase=6, keep=2, noise=0.3, seed=0):
             X.append(offset + sign * direction + noise * rng.normal(size=(n_names, d)))
             z += ["f" if sign > 0 else "m"] * n_names
             contexts += [f"{'keep' if is_kept else 'erase'} {number}"] * n_names
-    return np.concatenate(X), np.array(z), np.array(contexts)
-
-
-def kept_ids(contexts):
-    return [c for c in np.unique(contexts) if c.startswith("keep")]
+    kept = [f"keep {number}" for number in range(erase, erase + keep)]
+    return np.concatenate(X), np.array(z), np.array(contexts), kept
 
 
 def differences(X, z, contexts):
@@ -47,9 +44,9 @@ def differences(X, z, contexts):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["cv", "ledoit_wolf", 0.0, 0.5, 1.0]))
 def test_differences_vanish_in_contexts_to_erase_and_stay_exactly_elsewhere(seed, shrinkage):
-    X, z, contexts = in_contexts(seed=seed)
+    X, z, contexts, keep = in_contexts(seed=seed)
     eraser = PreservingEraser(shrinkage=shrinkage)
-    after = eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts)).transform(X)
+    after = eraser.fit(X, z, contexts=contexts, keep=keep).transform(X)
     erased = differences(after, z, contexts)
     for context, before in differences(X, z, contexts).items():
         if context.startswith("erase"):
@@ -62,7 +59,7 @@ def test_differences_vanish_in_contexts_to_erase_and_stay_exactly_elsewhere(seed
 
 
 def test_with_nothing_to_keep_it_is_leace():
-    X, z, _ = in_contexts()
+    X, z, *_ = in_contexts()
     preserving = PreservingEraser(shrinkage=0.2).fit(X, z)
     leace = LEACE(shrinkage=0.2).fit(X, z)
     np.testing.assert_allclose(preserving.transform(X), leace.transform(X), atol=1e-8)
@@ -70,12 +67,12 @@ def test_with_nothing_to_keep_it_is_leace():
 
 
 def test_a_conflict_is_reported_with_its_angle_and_resolved_by_a_strength():
-    X, z, contexts = in_contexts(noise=0.0)
+    X, z, contexts, keep = in_contexts(noise=0.0)
     twin = contexts == "erase 0"
     X = np.vstack([X, X[twin] + 0.5])  # the same difference, now to be kept
     z = np.concatenate([z, z[twin]])
     contexts = np.concatenate([contexts, np.full(twin.sum(), "keep twin")])
-    ids = {"contexts": contexts, "keep": kept_ids(contexts)}
+    ids = {"contexts": contexts, "keep": [*keep, "keep twin"]}
     with pytest.raises(UserError, match=r"within .* rad of the one to keep \(min_angle = 0.01\)"):
         PreservingEraser().fit(X, z, **ids)
     soft = PreservingEraser(shrinkage=0.1, keep_strength=10.0)
@@ -85,8 +82,8 @@ def test_a_conflict_is_reported_with_its_angle_and_resolved_by_a_strength():
 
 
 def test_the_best_choice_on_held_out_contexts_is_taken():
-    X, z, contexts = in_contexts(n_names=8, noise=1.0)
-    ids = {"contexts": contexts, "keep": kept_ids(contexts)}
+    X, z, contexts, keep = in_contexts(n_names=8, noise=1.0)
+    ids = {"contexts": contexts, "keep": keep}
     eraser = PreservingEraser(rank="cv", keep_strength=10.0).fit(X, z, **ids)
     scores = {choice: s.mean() for choice, s in eraser.cv_scores_.items()}
     rank, amount = min(scores, key=scores.get)
@@ -97,8 +94,9 @@ def test_the_best_choice_on_held_out_contexts_is_taken():
 
 def test_more_contexts_than_there_is_room_for_are_kept_by_the_means_of_their_families():
     d = 120
-    X, z, contexts = in_contexts(d=d, n_names=8, keep=d)  # each would ask for two dimensions
-    keep, half = kept_ids(contexts), kept_ids(contexts)[: d // 3]
+    # Each of `keep` would ask for two dimensions.
+    X, z, contexts, keep = in_contexts(d=d, n_names=8, keep=d)
+    half = keep[: d // 3]
     families = np.where(np.isin(contexts, half), "half", "rest")
     ids = {"contexts": contexts, "keep": keep, "families": families}
     eraser = PreservingEraser(rank=2).fit(X, z, **ids)
@@ -118,10 +116,10 @@ def test_more_contexts_than_there_is_room_for_are_kept_by_the_means_of_their_fam
 @pytest.mark.parametrize("strength", [0.0, 0.7, 30.0, None])
 def test_no_change_that_meets_the_demands_is_smaller(strength):
     """Against the problem as cvxpy states it."""
-    X, z, contexts = in_contexts(n_names=20, d=10, erase=2, keep=2)
-    demanded = read_contexts(labelled_rows(X, z), contexts, kept_ids(contexts)).demands()
+    X, z, contexts, keep = in_contexts(n_names=20, d=10, erase=2, keep=2)
+    demanded = read_contexts(labelled_rows(X, z), contexts, keep).demands()
     eraser = PreservingEraser(shrinkage=0.0, keep_strength=strength)
-    eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts))
+    eraser.fit(X, z, contexts=contexts, keep=keep)
     A, B = demanded.erase, demanded.keep
     M = cp.Variable((10, 10))
     demands = [M @ A == A] if strength is not None else [M @ A == A, M @ B == 0]
@@ -155,8 +153,7 @@ def by_hand(X, z, contexts, people, keep, i, choice):
 )
 def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(strength, erase, known):
     """Also with more differences than features."""
-    X, z, contexts = in_contexts(n_names=12, erase=erase, keep=erase - 2, noise=1.0)
-    keep = kept_ids(contexts)
+    X, z, contexts, keep = in_contexts(n_names=12, erase=erase, keep=erase - 2, noise=1.0)
     people = np.char.add(z, np.tile(np.arange(12), len(X) // 12).astype(str)) if known else None
     eraser = PreservingEraser(rank="cv", keep_strength=strength)
     eraser.fit(X, z, contexts=contexts, keep=keep, people=people)
