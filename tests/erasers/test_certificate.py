@@ -41,7 +41,7 @@ def test_loss_gap_and_variance_equal_their_definitions():
     assert certificate.variance_removed == pytest.approx(removed)
 
 
-def test_held_out_accuracy_is_at_chance_not_below_it_when_the_eraser_is_fitted_anew():
+def test_held_out_accuracy_is_not_below_chance_where_the_eraser_is_fitted_anew():
     """100 rows in 60 dimensions: fitted on all rows, a fold's class means mirror the rest's."""
     rng = np.random.default_rng(0)
     z = np.arange(100) % 2

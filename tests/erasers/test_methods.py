@@ -62,7 +62,7 @@ def test_rlace_has_a_closed_form_where_the_game_ends_too(c):
 
 
 @pytest.mark.slow
-def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_direction():
+def test_rlace_of_rank_1_beats_random_and_single_class_directions():
     X, z = concept(n=120, d=5, c=4, seed=3)
     game = RLACE(rank=1, solver="minimax", penalty=1e-4).fit(X, z)
 

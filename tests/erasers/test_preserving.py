@@ -92,7 +92,7 @@ def test_the_best_choice_on_held_out_contexts_is_taken():
     np.testing.assert_array_equal(again.erasure_.right, eraser.erasure_.right)
 
 
-def test_more_contexts_than_there_is_room_for_are_kept_by_the_means_of_their_families():
+def test_too_many_contexts_are_kept_by_the_means_of_their_families():
     d = 120
     # Each of `keep` would ask for two dimensions.
     X, z, contexts, keep = in_contexts(d=d, n_names=8, keep=d)

@@ -317,7 +317,7 @@ def change(before, after, clusters):
 
 
 @pytest.mark.slow
-def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times_of_5():
+def test_level_and_power_at_the_smallest_change():
     """Of 400 studies, each of 20 clusters of 12 items, a rate of 5 % is known to within 1.1 %."""
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(20), 12)

@@ -90,9 +90,7 @@ def test_the_accuracy_of_winogender_is_the_harness_s(made, context, harness):
     assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(accuracy, abs=1e-6)
 
 
-def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_paraphrases_that_it_offers(
-    made, context, harness
-):
+def test_the_accuracy_of_bbq_is_the_harness_s_but_for_its_paraphrases(made, context, harness):
     """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""
     from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES, doc_to_choice
 

@@ -183,7 +183,7 @@ def leaning(seed, people, effect):
 
 
 @pytest.mark.parametrize("people", [4, 6])
-def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_five(people):
+def test_power_at_the_detectable_size_is_four_fifths(people):
     sizes = np.array([leaning(seed, people, 0.0).detectable(0.05) for seed in range(60)])
 
     def power(share):
@@ -195,7 +195,7 @@ def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_fiv
     assert power(2.0) > 0.97
 
 
-def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_will_do():
+def test_the_detectable_size_is_that_of_a_t_test():
     a = np.arange(4.0)[:, None]
     size = TTestIndPower().solve_power(nobs1=4, alpha=2 / 70, power=0.8) * a.std(ddof=1)
     assert GroupEffect(two_groups(a, a)).detectable(0.05) == pytest.approx(size * 13 / 12, rel=1e-3)
@@ -207,7 +207,7 @@ def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_w
     assert same.detectable(0.05) == 0.0
 
 
-def test_only_few_names_that_show_nothing_have_a_detectable_size_at_the_level_that_is_left():
+def test_only_few_names_that_show_nothing_have_a_detectable_size():
     shown, not_shown = leaning(1, 8, 9.0), leaning(2, 8, 0.1)
     rows = effect_rows([shown, not_shown, not_shown], power=True)
     sizes = [row.value for row in rows_of(rows, DETECTABLE_EFFECT)]

@@ -68,7 +68,7 @@ def test_where_nothing_can_be_said_nothing_is(before, after):
     assert difference.value == pytest.approx(test["after"] - test["before"])
 
 
-def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all():
+def test_a_repeated_item_counts_once_and_an_unscored_one_not_at_all():
     items = [Item("t", "m", i, v) for i, v in [("a", 1), ("a", 0), ("b", 1), ("c", math.nan)]]
     of_metric = item_scores([*items, Item("t", "other", "a", 3.0)])["t", "m"]
     assert of_metric.values == {"a": 0.5, "b": 1.0}

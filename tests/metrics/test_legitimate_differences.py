@@ -164,7 +164,7 @@ def test_what_is_left_is_the_share_of_the_group_effect():
 
 
 @pytest.mark.slow
-def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_not(testbed):
+def test_erasing_the_group_moves_them_as_planted_and_keeping_them_does_not(testbed):
     truth, gender = load_truth(), load_axis("gender")
     tests = [truth.counterfactual_set(family, "test", gender) for family in FAMILIES]
     before = [score(testbed, data) for data in tests]

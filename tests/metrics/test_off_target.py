@@ -60,7 +60,7 @@ def test_a_planted_change_is_found_and_said():
     assert starred == [[False, True, False], [False, False, False]]
 
 
-def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_judged():
+def test_without_people_paraphrases_are_drawn_and_one_is_not_judged():
     before, after = (scores("age", g, people=1, noise=0.1) for g in (0.3, 0.5))
     change, p = changed(GroupEffect(before), GroupEffect(after))
     assert change.lo > 0

@@ -30,7 +30,7 @@ def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path):
     assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
 
 
-def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(tmp_path):
+def test_the_users_prompts_are_contrasted_unless_a_setting_names_others(tmp_path):
     lines = []
     for her, his in PROMPTS:
         sides = (("female", her), ("male", his))

@@ -123,9 +123,7 @@ def test_a_set_has_one_class_and_the_same_in_every_place(sets):
         (0.2, (0.3, 0.1, 0.5), False),
     ],
 )
-def test_a_bias_is_increased_only_where_the_interval_of_the_change_lies_above_zero(
-    p_after, change, is_increased
-):
+def test_a_bias_is_increased_only_where_the_interval_lies_above_zero(p_after, change, is_increased):
     results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": p_after})
     grown = row("group_effect_change", "b", "e", *change)
     results = Results([*results.rows, grown], results.records)

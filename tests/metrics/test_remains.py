@@ -55,7 +55,7 @@ def test_the_stronger_finding_gives_the_meaning(linear, nonlinear, before, case,
 
 
 @given(st.tuples(*[st.tuples(*[st.floats(0, 1)] * 3).map(sorted)] * 2))
-def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_chance(ends):
+def test_a_probe_finds_the_group_only_where_its_interval_lies_above_chance(ends):
     linear, nonlinear = ((value, lo, hi) for lo, value, hi in ends)
     [sentence] = sentences(probed(linear, nonlinear))
     for name, (_, lo, _) in ((" a linear", linear), (" a non-linear", nonlinear)):
