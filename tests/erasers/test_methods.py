@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -26,7 +27,7 @@ def test_probe_loss_is_the_minimum(c, penalty):
     C = 1 / (120 * penalty) if penalty else 1e8
     oracle = LogisticRegression(C=C, tol=1e-10, max_iter=5000).fit(X, z)
     assert probe.loss == pytest.approx(log_loss(z, oracle.predict_proba(X)), abs=1e-5)
-    np.testing.assert_allclose(probe.predict(X), oracle.predict(X))
+    assert_allclose(probe.predict(X), oracle.predict(X))
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,7 +51,7 @@ def test_fantope_projection_is_in_the_fantope_and_nearest(r, seed):
 def test_rlace_has_a_closed_form_where_the_game_ends_too(c):
     X, z = concept(n=120, d=4, c=c)
     closed = RLACE(rank=c - 1).fit(X, z)
-    np.testing.assert_allclose(closed.transform(X), MeanDifference().fit(X, z).transform(X))
+    assert_allclose(closed.transform(X), MeanDifference().fit(X, z).transform(X))
     assert "the difference of the group means, as mean_difference erases it" in closed.note_
     game = RLACE(rank=c - 1, solver="minimax", start="random", tol=1e-6).fit(X, z)
     assert not game.note_
@@ -81,7 +82,7 @@ def test_rlace_reports_a_gap_below_its_tolerance_and_is_seeded():
     X, z = concept(n=150, d=6, c=3)
     games = [RLACE(rank=1, start="random", random_state=s).fit(X, z) for s in (0, 0, 1)]
     assert games[0].gap_ <= 1e-4
-    np.testing.assert_array_equal(games[0].erasure_.right, games[1].erasure_.right)
+    assert_array_equal(games[0].erasure_.right, games[1].erasure_.right)
     assert not np.array_equal(games[0].erasure_.right, games[2].erasure_.right)
 
 
@@ -104,7 +105,7 @@ def test_leace_equals_the_formula_of_the_paper():
     projection = (W @ cross) @ np.linalg.pinv(W @ cross, rcond=1e-10)
     P = np.eye(8) - np.linalg.inv(W) @ projection @ W
     erased = X.mean(axis=0) + centred @ P.T
-    np.testing.assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
+    assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
 
 
 def test_sentence_debias_is_the_pca_of_pair_differences():
@@ -116,4 +117,4 @@ def test_sentence_debias_is_the_pca_of_pair_differences():
     expected = np.linalg.svd(difference)[2][:2]
     order = rng.permutation(100)
     result = SentenceDebias(rank=2).fit(X[order], z[order], pairs=pairs[order]).erasure_.right
-    np.testing.assert_allclose(np.abs(result @ expected.T), np.eye(2), atol=1e-8)
+    assert_allclose(np.abs(result @ expected.T), np.eye(2), atol=1e-8)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 from sklearn.covariance import shrunk_covariance
 
@@ -51,18 +52,18 @@ def test_differences_vanish_in_contexts_to_erase_and_stay_exactly_elsewhere(seed
     for context, before in differences(X, z, contexts).items():
         if context.startswith("erase"):
             assert np.linalg.norm(before) > 0.5
-            np.testing.assert_allclose(erased[context], 0, atol=1e-7)
+            assert_allclose(erased[context], 0, atol=1e-7)
         else:
-            np.testing.assert_allclose(erased[context], before, atol=1e-7)
+            assert_allclose(erased[context], before, atol=1e-7)
             here = contexts == context
-            np.testing.assert_allclose(after[here].mean(0), X[here].mean(0), atol=1e-7)
+            assert_allclose(after[here].mean(0), X[here].mean(0), atol=1e-7)
 
 
 def test_with_nothing_to_keep_it_is_leace():
     X, z, *_ = in_contexts()
     preserving = PreservingEraser(shrinkage=0.2).fit(X, z)
     leace = LEACE(shrinkage=0.2).fit(X, z)
-    np.testing.assert_allclose(preserving.transform(X), leace.transform(X), atol=1e-8)
+    assert_allclose(preserving.transform(X), leace.transform(X), atol=1e-8)
     assert preserving.angle_ == pytest.approx(np.pi / 2)
 
 
@@ -89,7 +90,7 @@ def test_the_best_choice_on_held_out_contexts_is_taken():
     rank, amount = min(scores, key=scores.get)
     assert eraser.shrinkage_ == amount
     again = PreservingEraser(rank=rank, shrinkage=amount, keep_strength=10.0).fit(X, z, **ids)
-    np.testing.assert_array_equal(again.erasure_.right, eraser.erasure_.right)
+    assert_array_equal(again.erasure_.right, eraser.erasure_.right)
 
 
 def test_too_many_contexts_are_kept_by_the_means_of_their_families():
@@ -105,7 +106,7 @@ def test_too_many_contexts_are_kept_by_the_means_of_their_families():
     for family in (half, [c for c in keep if c not in half]):
         assert np.linalg.norm(np.mean([moved[c] for c in family], axis=0)) < 1e-9
         here = np.isin(contexts, family)
-        np.testing.assert_allclose(eraser.erasure_(X)[here].mean(0), X[here].mean(0), atol=1e-9)
+        assert_allclose(eraser.erasure_(X)[here].mean(0), X[here].mean(0), atol=1e-9)
     assert min(map(np.linalg.norm, moved.values())) > 1e-3
     assert eraser.note_.startswith("120 contexts to keep are kept by the means of 2 families")
     few = np.isin(contexts, [*keep[:20], *(c for c in contexts if c.startswith("erase"))])
@@ -126,7 +127,7 @@ def test_no_change_that_meets_the_demands_is_smaller(strength):
     kept = (B * demanded.keep_weight) @ B.T
     root = np.linalg.cholesky(np.cov(X.T, bias=True) + (strength or 0.0) * kept)
     cp.Problem(cp.Minimize(cp.sum_squares(M @ root)), demands).solve(solver="CLARABEL")
-    np.testing.assert_allclose(eraser.erasure_.left @ eraser.erasure_.right, M.value, atol=1e-4)
+    assert_allclose(eraser.erasure_.left @ eraser.erasure_.right, M.value, atol=1e-4)
 
 
 def by_hand(X, z, contexts, people, keep, i, choice):
@@ -162,7 +163,7 @@ def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(streng
         sums = np.array([by_hand(X, z, contexts, people, keep, i, choice) for i in range(5)])
         whole = sums[:, 3:].mean(axis=0)
         expected = sums[:, 0] / whole[0] + sums[:, 1] / whole[1] + sums[:, 2]
-        np.testing.assert_allclose(eraser.cv_scores_[rank, amount], expected, rtol=1e-4)
+        assert_allclose(eraser.cv_scores_[rank, amount], expected, rtol=1e-4)
 
 
 def test_folds_share_neither_contexts_nor_people():
@@ -205,7 +206,7 @@ def test_the_bias_of_held_out_squares_is_subtracted(seed):
     read = read_contexts(rows, contexts, [])
     raw, unbiased = (read.differences(kept=False, unbiased=b) for b in (False, True))
     # Each of 400 differences has 2 x 1/2 x 1/3 of a row's variance: 133 of each coordinate's.
-    np.testing.assert_allclose(np.diag(raw), 133 * np.array([1, 4, 9]), rtol=0.4)
+    assert_allclose(np.diag(raw), 133 * np.array([1, 4, 9]), rtol=0.4)
     assert (np.abs(np.diag(unbiased)) < 0.4 * np.diag(raw)).all()
 
 
@@ -222,11 +223,11 @@ def test_background_enters_the_covariance_and_nothing_else():
     eraser = PreservingEraser(shrinkage=0.0)
     plain = eraser.fit(X, z, **options).erasure_
     weighed = eraser.fit(X, z, **options, background=background).erasure_
-    np.testing.assert_array_equal(plain.mean, weighed.mean)
+    assert_array_equal(plain.mean, weighed.mean)
     for context in ("a", "b", "c"):
         here = contexts == context
         means = [weighed(X[here & (z == g)]).mean(axis=0) for g in (0, 1)]
-        np.testing.assert_allclose(*means, atol=1e-9)
+        assert_allclose(*means, atol=1e-9)
     # What the background says is now dear to change: moving along it moves the output alike.
     change = [np.linalg.norm(e(e.mean + loud) - e.mean - loud) for e in (plain, weighed)]
     assert change[1] < 0.1 * change[0]

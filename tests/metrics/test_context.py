@@ -26,7 +26,7 @@ def test_sets_and_edits_of_one_name_do_not_share_scores(context):
         with context.under(edit) as edited:
             expected = score(edited, data).log_p
         log_p = context.scores(data, edit).log_p
-        np.testing.assert_array_equal(log_p, expected)
+        assert_array_equal(log_p, expected)
         kept.add(log_p.tobytes())
     assert len(kept) == 6
     one, other = (context.neutral(TEXTS, edit).kl for edit in edits[1:])
@@ -44,7 +44,7 @@ def test_unedited_scores_are_read_from_a_run_beside(model, tmp_path):
 
     def scored(by):
         context = EvaluationContext(model, tmp_path, stored=by)
-        np.testing.assert_array_equal(context.scores(NURSE, edit_of(0)).log_p, with_edit)
+        assert_array_equal(context.scores(NURSE, edit_of(0)).log_p, with_edit)
         return context.scores(NURSE, None).log_p.tobytes()
 
     with EvaluationContext(model, tmp_path).under(edit_of(0)) as edited:
@@ -60,9 +60,7 @@ def test_unedited_scores_are_read_from_a_run_beside(model, tmp_path):
         assert scored(other) == expected.tobytes()
         assert not other.others
     context = EvaluationContext(model, tmp_path, stored=stored("e"))
-    np.testing.assert_array_equal(
-        context.scores(ENGINEER, None).log_p, score(model, ENGINEER).log_p
-    )
+    assert_array_equal(context.scores(ENGINEER, None).log_p, score(model, ENGINEER).log_p)
     [of_d] = (tmp_path / "d" / "scores").glob("*.npy")
     of_d.unlink()
     for run, content in (("f", b"damaged"), ("g", b"")):

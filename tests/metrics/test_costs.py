@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
@@ -83,12 +84,12 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(context, tmp_path)
         nll, nll_asked, kl, tokens = brute_force(model, asked)
         for lm in (model, resuming(model, [0])):
             cost = neutral_cost(lm, Edit((), words), TEXTS)
-            np.testing.assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
-            np.testing.assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
-            np.testing.assert_allclose(cost.kl, kl, rtol=1e-4)
-            np.testing.assert_array_equal(cost.tokens, tokens)
+            assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
+            assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
+            assert_allclose(cost.kl, kl, rtol=1e-4)
+            assert_array_equal(cost.tokens, tokens)
         unasked = neutral_cost(model, None, TEXTS)
-        np.testing.assert_array_equal(unasked.tokens, tokens)
+        assert_array_equal(unasked.tokens, tokens)
         assert np.all(kl > 0)
 
 

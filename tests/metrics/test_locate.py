@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
+from numpy.testing import assert_allclose
 
 import countergen_edit as ce
 from countergen_edit.data.counterfactual import Variation
@@ -61,12 +62,12 @@ def whole(testbed):
 
 
 def test_all_of_the_first_block_moves_all(testbed, whole):
-    np.testing.assert_allclose(moved(testbed, PatchPlace("resid_post", 0)), whole, atol=1e-5)
+    assert_allclose(moved(testbed, PatchPlace("resid_post", 0)), whole, atol=1e-5)
 
 
 def test_the_last_tokens_of_the_last_block_move_all(testbed, whole):
     place = PatchPlace("resid_post", testbed.n_layers - 1)
-    np.testing.assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
+    assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
     assert np.abs(moved(testbed, place, "person")).max() < 1e-5
 
 
@@ -79,7 +80,7 @@ def test_a_pair_with_itself_moves_nothing(testbed, site):
 
 def test_all_heads_together_are_the_output_of_attention(testbed):
     heads, attention = (moved(testbed, PatchPlace(site, 3)) for site in ("head", "attn_out"))
-    np.testing.assert_allclose(heads, attention, atol=1e-5)
+    assert_allclose(heads, attention, atol=1e-5)
     assert np.abs(attention).max() > 1e-3
 
 
@@ -106,7 +107,7 @@ def test_a_patch_is_that_of_a_pass_per_output(testbed, site, layer, unit):
     patched = log_p_of_outputs(testbed, PAIR[1], (name, put))
     expected = patched - log_p_of_outputs(testbed, PAIR[1])
     place = PatchPlace(site, layer, unit)
-    np.testing.assert_allclose(moved(testbed, place, "person"), expected, atol=1e-5)
+    assert_allclose(moved(testbed, place, "person"), expected, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +127,9 @@ def test_shares_depend_on_neither_batches_nor_order(testbed, task, monkeypatch):
         return np.concatenate([part.moved.sum(axis=0) for part in moved])
 
     first = shares(templates)
-    np.testing.assert_allclose(shares(templates[::-1]), first, rtol=1e-4, atol=1e-4)
+    assert_allclose(shares(templates[::-1]), first, rtol=1e-4, atol=1e-4)
     monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", 60)
-    np.testing.assert_allclose(shares(templates), first, rtol=1e-4, atol=1e-4)
+    assert_allclose(shares(templates), first, rtol=1e-4, atol=1e-4)
 
 
 def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(on_testbed, task):

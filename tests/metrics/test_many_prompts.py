@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.metrics import statistics
@@ -83,15 +84,15 @@ def test_what_people_of_a_prompt_add_is_theirs_alone():
         wide[-1][items] = people.log_p[row, items]
     table, side = np.array(wide), people.side[people.places[1]]
     means = [np.nanmean(table[side == s], axis=0) for s in (0, 1)]
-    np.testing.assert_allclose(people.difference, means[0] - means[1])
+    assert_allclose(people.difference, means[0] - means[1])
     noise = sum(
         np.nanvar(table[side == s], axis=0, ddof=1) / (~np.isnan(table[side == s])).sum(0)
         for s in (0, 1)
     )
-    np.testing.assert_allclose((people.residuals**2).sum(axis=0), noise)
+    assert_allclose((people.residuals**2).sum(axis=0), noise)
     shares = np.nan_to_num(np.where(side[:, None] == 0, 1, -1) * table / people.counts[side])
     pairs = np.array([shares[people.pair == p].sum(axis=0) for p in range(people.pair.max() + 1)])
-    np.testing.assert_allclose(people.differences_of_pairs().toarray(), pairs)
+    assert_allclose(people.differences_of_pairs().toarray(), pairs)
 
 
 def test_a_set_that_takes_more_than_half_of_the_memory_is_announced(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax
 
 from countergen_edit import api
@@ -61,7 +62,7 @@ def test_a_female_share_plants_the_odds_of_the_two_groups(truth):
 def test_nationality_is_planted_by_country(truth):
     prompt = truth.of("reasons", "fit")[0]
     p = prompt.probability("egypt_male")
-    np.testing.assert_array_equal(p, prompt.probability("egypt_female"))
+    assert_array_equal(p, prompt.probability("egypt_female"))
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
 
 
@@ -157,7 +158,7 @@ def test_a_name_brings_one_leaning_to_all_families_and_one_to_each():
 
     across, within = strengths("f", 12)
     other_across, other_within = strengths("g", 5)
-    np.testing.assert_allclose(across, other_across)
+    assert_allclose(across, other_across)
     assert across.std() == pytest.approx(0.4, rel=0.05)
     assert within.std() == pytest.approx(0.3, rel=0.05)
     assert abs(np.corrcoef(within, other_within)[0, 1]) < 0.05
@@ -178,9 +179,9 @@ def test_the_mean_over_all_names_is_that_of_very_many(truth):
         p_a, p_b = np.exp(log_p).mean(axis=1)
         items = [(prompt.template, output) for output in prompt.outputs]
         expected = (p_a - p_b) / np.maximum(p_a, p_b)
-        np.testing.assert_allclose([r[i] for i in items], expected, atol=4e-3)
+        assert_allclose([r[i] for i in items], expected, atol=4e-3)
         expected = np.subtract(*log_p.mean(axis=1))
-        np.testing.assert_allclose([effect[i] for i in items], expected, atol=4e-3)
+        assert_allclose([effect[i] for i in items], expected, atol=4e-3)
 
 
 def test_quadrature_has_converged():
@@ -191,7 +192,7 @@ def test_quadrature_has_converged():
     u, w = leanings.directions("f", 20)
     shifts = 0.4 * nodes[:, None, None] * u + 0.3 * nodes[None, :, None] * w
     oracle = np.einsum("i,j,ijk->k", fine, fine, log_softmax(log_p + shifts, axis=2))
-    np.testing.assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
+    assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
 
 
 def test_the_scores_of_a_set_are_those_of_its_people(truth):
@@ -200,9 +201,9 @@ def test_the_scores_of_a_set_are_those_of_its_people(truth):
     prompts = truth.of("sentiment", "test")
     n = len(prompts[0].outputs)
     assert scores.shape == (2 * n, 2, 60)
-    np.testing.assert_allclose(np.exp(scores[:n]).sum(axis=0), 1)
+    assert_allclose(np.exp(scores[:n]).sum(axis=0), 1)
     expected = truth.log_p(prompts[1], "male", data.samples[1].of("male")[5].name)
-    np.testing.assert_allclose(scores[n:, 1, 5], expected, atol=1e-12)
+    assert_allclose(scores[n:, 1, 5], expected, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
