@@ -83,3 +83,10 @@ def log_p(model: LanguageModel, text: str, output: str) -> float:
     ids, table = log_softmax(model, text + output)
     first = len(model.tokenizer(text).input_ids)
     return sum(float(table[t, ids[t + 1]]) for t in range(first - 1, len(ids) - 1))
+
+
+@torch.no_grad()
+def plain_log_p(lm: Any, ids: Sequence[int], first: int) -> float:
+    """Of the tokens from `first` on, by `transformers` alone."""
+    table = lm(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return sum(float(table[t - 1, ids[t]]) for t in range(first, len(ids)))

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.metrics.benchmarks import is_asked, likelihoods
 from countergen_edit.models import generate, in_template
 from tests.metrics.fairpair_settings import fairpair, row_of
-from tests.metrics.small import chat_model, rows_of
+from tests.metrics.small import chat_model, plain_log_p, rows_of
 from tests.metrics.test_benchmarks import bound
 
 
@@ -18,12 +17,8 @@ def model(tmp_path_factory):
 
 
 def log_p(model, before, text):
-    """Of a text after other words, by one plain pass."""
     first, tokens = (model.tokenizer(part).input_ids for part in (before, text))
-    with torch.no_grad():
-        logits = model.bridge.original_model(torch.tensor([[*first, *tokens]])).logits[0]
-    table = logits.double().log_softmax(-1)
-    return sum(float(table[len(first) + k - 1, token]) for k, token in enumerate(tokens))
+    return plain_log_p(model.bridge.original_model, [*first, *tokens], len(first))
 
 
 def test_a_question_is_the_users_and_the_rest_is_the_reply(made, model, context):

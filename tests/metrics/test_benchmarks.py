@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
@@ -38,7 +37,7 @@ from tests.made_benchmarks import (
     stereoset,
     winogender,
 )
-from tests.metrics.small import LEACE, a_task, rows_of
+from tests.metrics.small import LEACE, a_task, plain_log_p, rows_of
 
 TWO = ["stereoset", "crows_pairs"]
 
@@ -58,11 +57,9 @@ def plain(model):
 
     def score(prompt, text):
         table = tokenizer(prompt + text, return_offsets_mapping=True)
-        ids = torch.tensor([table["input_ids"]])
-        with torch.no_grad():
-            log_p = lm(ids).logits[0].double().log_softmax(-1)
-        shown = [k for k, (_, end) in enumerate(table["offset_mapping"]) if end > len(prompt) and k]
-        return sum(log_p[k - 1, ids[0, k]].item() for k in shown), len(shown)
+        ids, ends = table["input_ids"], [end for _, end in table["offset_mapping"]]
+        first = max(1, sum(end <= len(prompt) for end in ends))
+        return plain_log_p(lm, ids, first), len(ids) - first
 
     return score
 

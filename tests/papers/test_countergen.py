@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.testbed import directory
+from tests.metrics.small import plain_log_p
 from tests.papers.test_inlp import textbook
 
 JOBS = [" nurse", " engineer", " teacher"]
@@ -39,7 +38,6 @@ class Plain:
     def __init__(self):
         self.model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float32)
         self.tokenizer = AutoTokenizer.from_pretrained(directory())
-        self.hook: Any = None
 
     def project(self, layer, m, d):
         """π(x) = x - Σ_k <x - m, d_k> d_k, after block `layer`."""
@@ -50,15 +48,12 @@ class Plain:
             x = x - ((x - m) @ d.T) @ d
             return (x, *out[1:]) if isinstance(out, tuple) else x
 
-        self.hook = self.model.transformer.h[layer].register_forward_hook(hook)
+        self.model.transformer.h[layer].register_forward_hook(hook)
 
-    @torch.no_grad()
     def p(self, prompt, output):
         """P(y|x), the product over the tokens of y."""
-        start = len(self.tokenizer(prompt).input_ids)
-        tokens = self.tokenizer(prompt + output).input_ids
-        log_p = self.model(torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        return np.exp(sum(log_p[k - 1, tokens[k]].item() for k in range(start, len(tokens))))
+        before, ids = (self.tokenizer(text).input_ids for text in (prompt, prompt + output))
+        return np.exp(plain_log_p(self.model, ids, len(before)))
 
     @torch.no_grad()
     def activation(self, prompt, layer):
