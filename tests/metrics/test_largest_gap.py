@@ -33,6 +33,11 @@ def means(rng, *places):
     return {name: place * line for name, place in zip(NAMES, places, strict=False)}
 
 
+def simulated(seed, *places, people=PEOPLE, spread=1.0, **more):
+    rng = np.random.default_rng(seed)
+    return scores_of(planted(rng, means(rng, *places), people, spread), **more)
+
+
 def test_a_pair_is_measured_as_two_groups_alone_are():
     rng = np.random.default_rng(0)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
@@ -48,8 +53,7 @@ def test_a_pair_is_measured_as_two_groups_alone_are():
 
 
 def test_p_is_holms_over_all_pairs_and_all_sets():
-    rng = np.random.default_rng(1)
-    sets = [scores_of(planted(rng, means(rng, 0, 0.1, 0.3), PEOPLE, 1.0), 2) for _ in range(2)]
+    sets = [simulated(seed, 0, 0.1, 0.3, paraphrases=2) for seed in (1, 2)]
     effects = effects_of(sets, seed=0)
     rows = rows_of(effect_rows(effects), "group_effect")
     expected = multipletests([e.p_value for e in effects], method="holm")[1]
@@ -61,8 +65,7 @@ def test_p_is_holms_over_all_pairs_and_all_sets():
 
 
 def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all():
-    rng = np.random.default_rng(3)
-    scores = scores_of(planted(rng, means(rng, 0.3, 0.0, 1.0, 0.5), 40, 0.3))
+    scores = simulated(3, 0.3, 0.0, 1.0, 0.5, people=40, spread=0.3)
     effects = effects_of([scores], seed=0)
     rows = effect_rows(effects)
     row, omnibus = rows_of_all_groups([scores], effects, rows)
@@ -81,9 +84,7 @@ def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all(
 def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(places):
     covered = 0
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        scores = scores_of(planted(rng, means(rng, *places), PEOPLE, 0.6))
-        _, gap = largest_gap(effects_of([scores], seed))
+        _, gap = largest_gap(effects_of([simulated(seed, *places, spread=0.6)], seed))
         covered += gap.lo <= max(places) + 1e-9 <= gap.hi + 1e-9
     assert covered >= 36  # of a true 95 % fewer would be seen once in 20 such tests
 
@@ -91,9 +92,7 @@ def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
 def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty():
     significant = 0
     for seed in range(60):
-        rng = np.random.default_rng(100 + seed)
-        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, 0.0), 6, 1.0))
-        rows = effect_rows(effects_of([scores], seed))
+        rows = effect_rows(effects_of([simulated(100 + seed, 0, 0, 0, people=6)], seed))
         significant += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
     assert significant <= 7
 
@@ -110,14 +109,13 @@ def test_the_omnibus_p_is_that_of_every_permutation_within_places():
     assert 0.02 < exact < 0.9
     close = 4 * np.sqrt(exact * (1 - exact) / 4000)
     assert omnibus_p(scores_of(groups), 0, 4000) == pytest.approx(exact, abs=close)
-    assert omnibus_p(scores_of(planted(rng, means(rng, 0, 1, 2), 1, 1.0)), 0, 100) is None
+    assert omnibus_p(simulated(4, 0, 1, 2, people=1), 0, 100) is None
 
 
 def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs():
     significant = {0.0: 0, 0.5: 0}
     for place, seed in product(significant, range(60)):
-        rng = np.random.default_rng(200 + seed)
-        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, place), 8, 1.0))
+        scores = simulated(200 + seed, 0, 0, place, people=8)
         significant[place] += omnibus_p(scores, seed, 200) <= 0.05
     assert significant[0.0] <= 8  # of a level of 5 % more would be seen once in 100 such tests
     assert significant[0.5] >= 30
@@ -153,9 +151,8 @@ def test_a_leaning_that_people_have_in_both_groups_is_no_noise():
 
 @pytest.mark.parametrize("named", [True, False])
 def test_single_texts_of_every_pair_are_kept_and_read_again(named, tmp_path):
-    rng = np.random.default_rng(8)
-    groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 3 if named else 1, 0.1)
-    scores = scores_of(groups, paraphrases=2, named=named)
+    people = 3 if named else 1
+    scores = simulated(8, 0.0, 0.4, 1.0, people=people, paraphrases=2, named=named)
     write_scored_texts(tmp_path / "none.jsonl", "none", [*map(GroupEffect, scores.pairs)])
     lines = read(tmp_path / "none.jsonl")
     for pair in scores.pairs:
