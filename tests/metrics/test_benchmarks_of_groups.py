@@ -39,11 +39,6 @@ def compound(text):
     return SCORES(text)["compound"]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return load_model(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
-
-
 def bold(made, **more):
     return bound(made, **{"of": "bold", "bias_types": DOMAINS, "settings": SHORT} | more)
 
@@ -119,7 +114,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts():
 
 
 def test_a_model_that_only_writes_is_asked_too(made, tmp_path):
-    model = load_model(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
+    model = load_model(tiny_model_dir("t5", tmp_path / "t5"))
     metric = bold(made, bias_types=["gender"])
     assert metric.is_generating
     metric.check(model)
