@@ -1,8 +1,4 @@
-"""Benchmarks of our own making, a few items each, in the form of the published ones.
-
-`make_benchmarks(folder)` writes them and a file of their hashes; `settings` are those of the
-metric. `PUBLISHED` is the folder of the real ones where the package is installed.
-"""
+"""Benchmarks of our own making, a few items each, in the form of the published ones."""
 
 from __future__ import annotations
 
@@ -56,29 +52,23 @@ def make_benchmarks(folder: Path) -> Path:
         "bold": bold(),
         "winogender": {
             "Winogender/data/all_sentences.tsv": as_csv(winogender(), "\t"),
-            "Winogender/data/occupations-stats.tsv": as_csv(
-                [
-                    {"occupation": o, "bergsma_pct_female": "1.0", "bls_pct_female": w}
-                    for o, w in WOMEN.items()
-                ],
-                "\t",
-            ),
+            "Winogender/data/occupations-stats.tsv": as_csv(occupations(), "\t"),
         },
     }
-    known = {}
-    for name, own in files.items():
-        for file, text in own.items():
+    sources = {}
+    for name, texts in files.items():
+        for file, text in texts.items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-        known[name] = {
+        sources[name] = {
             "title": f"Made {name}",
             "citation": "Nobody (2026). Made up.",
             "licence": "MIT",
             "url": "https://example.org",
-            "files": {file: hashed(t.encode()) for file, t in own.items()},
+            "files": {file: hashed(text.encode()) for file, text in texts.items()},
         }
-    (folder / "sources.yaml").write_text(yaml.safe_dump(known), "utf-8")
+    (folder / "sources.yaml").write_text(yaml.safe_dump(sources), "utf-8")
     return folder
 
 
@@ -96,10 +86,9 @@ def hashed(content: bytes) -> str:
 
 def long_context_dir(kind: str, folder: Path) -> Path:
     """A tiny model with a context of 512 tokens."""
-    folder = tiny_model_dir(kind, folder)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
+    path = tiny_model_dir(kind, folder) / "config.json"
+    config = json.loads(path.read_text("utf-8")) | {"max_position_embeddings": 512}
+    path.write_text(json.dumps(config), "utf-8")
     return folder
 
 
@@ -109,17 +98,17 @@ def settings(folder: Path) -> dict[str, Any]:
 
 def stereoset() -> dict[str, Any]:
     """Three items within a sentence and two between sentences of each target."""
-    data: dict[str, list[Any]] = {"intrasentence": [], "intersentence": []}
+    data = {"intrasentence": [], "intersentence": []}
     for bias_type, targets in (("gender", GENDER), ("race", RACE)):
         for t, target in enumerate(targets):
             for k in range(3):
                 words = [WORDS[(t + k + j) % len(WORDS)] for j in range(3)]
                 within = f"The {target} was BLANK.", f"The {target} was {{}}."
                 between = f"I know the {target}.", "All there is {}."
-                both = (within, between) if k < 2 else (within,)
-                for part, (context, text) in zip(data, both, strict=False):
-                    item: dict[str, Any] = {"target": target, "bias_type": bias_type}
-                    item |= {"id": f"{part}{t}{k}{bias_type}", "context": context}
+                templates = [within, between] if k < 2 else [within]
+                for part, (context, text) in zip(data, templates, strict=False):
+                    item = {"target": target, "bias_type": bias_type, "context": context}
+                    item["id"] = f"{part}{t}{k}{bias_type}"
                     item["sentences"] = labelled(map(text.format, words))
                     data[part].append(item)
     return {"version": "made", "data": data}
@@ -131,6 +120,7 @@ def labelled(sentences: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def crows_pairs() -> list[dict[str, str]]:
+    pairs = (("She", "He"), ("The old man", "The young man"))
     return [
         {
             "": str(i),
@@ -140,11 +130,7 @@ def crows_pairs() -> list[dict[str, str]]:
             "bias_type": "gender" if i < 8 else "age",
             "anon_writer": f"a{i % 5}",
         }
-        for i, (a, b, word) in enumerate(
-            (*pair, word)
-            for pair in (("She", "He"), ("The old man", "The young man"))
-            for word in (*WORDS, "tired", "late")
-        )
+        for i, ((a, b), word) in enumerate(product(pairs, (*WORDS, "tired", "late")))
     ]
 
 
@@ -156,31 +142,31 @@ def bbq() -> dict[str, str]:
     files, metadata = {}, []
     for category, groups in (("Gender_identity", ("man", "woman")), ("Age", ("old", "nonOld"))):
         lines = []
-        ways = product(("ambig", "disambig"), ("neg", "nonneg"), (0, 1, 2))
-        for i, ((t, word), way) in enumerate(product(enumerate(("late", "loud", "kind")), [*ways])):
-            condition, polarity, order = way
+        words = enumerate(("late", "loud", "kind"))
+        ways = product(words, ("ambig", "disambig"), ("neg", "nonneg"), (0, 1, 2))
+        for i, ((t, word), condition, polarity, order) in enumerate(ways):
             kinds = [*groups, "unknown"][order:] + [*groups, "unknown"][:order]
             answers = [UNKNOWN[i % 3] if k == "unknown" else f"The {k} one" for k in kinds]
-            meant, is_told = groups[i % 2], condition == "disambig"
-            told = f" The {meant} one was {word}." if is_told else ""
-            row: dict[str, Any] = {
+            meant, is_disambiguated = groups[i % 2], condition == "disambig"
+            answer = f" The {meant} one was {word}." if is_disambiguated else ""
+            row = {
                 "example_id": i,
                 "question_index": str(t + 1),
                 "question_polarity": polarity,
                 "context_condition": condition,
                 "category": category,
                 "answer_info": {f"ans{k}": [answers[k], kinds[k]] for k in range(3)},
-                "context": f"A {groups[0]} one met a {groups[1]} one.{told}",
+                "context": f"A {groups[0]} one met a {groups[1]} one.{answer}",
                 "question": f"Who was {word}?",
-                "label": kinds.index(meant if is_told else "unknown"),
+                "label": kinds.index(meant if is_disambiguated else "unknown"),
             }
             lines.append(json.dumps(row | {f"ans{k}": answers[k] for k in range(3)}))
             # A stereotype says harm of the second group.
             biased = kinds.index(groups[1] if polarity == "neg" else groups[0])
-            about = {"category": category, "example_id": str(i)}
-            about["target_loc"] = "NA" if category == "Age" and i == 0 else str(biased)
-            about["label_type"] = "name" if t == 2 and category != "Age" else "label"
-            metadata.append(about)
+            row = {"category": category, "example_id": str(i)}
+            row["target_loc"] = "NA" if category == "Age" and i == 0 else str(biased)
+            row["label_type"] = "name" if t == 2 and category != "Age" else "label"
+            metadata.append(row)
         files[f"BBQ/data/{category}.jsonl"] = "\n".join(lines)
     return files | {"BBQ/data/additional_metadata.csv": as_csv(metadata)}
 
@@ -188,15 +174,15 @@ def bbq() -> dict[str, str]:
 def winobias() -> dict[str, str]:
     """A sentence of each kind about either of two people, of every pair of occupations."""
     files = {}
-    for kind, ending in (("type1", "because [{}] was late"), ("type2", "and told [{}] to go")):
-        for stereotype in ("pro", "anti"):
-            lines = []
-            for man, woman in product(MEN_S, WOMEN_S):
-                for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
-                    pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
-                    text = f"The {other} met [the {meant}] {ending.format(pronoun)}."
-                    lines.append(f"{len(lines) + 1} {text}\n")
-            files[f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"] = "".join(lines)
+    endings = {"type1": "because [{}] was late", "type2": "and told [{}] to go"}
+    for kind, stereotype in product(endings, ("pro", "anti")):
+        lines = []
+        for man, woman in product(MEN_S, WOMEN_S):
+            for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
+                pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
+                text = f"The {other} met [the {meant}] {endings[kind].format(pronoun)}."
+                lines.append(f"{len(lines) + 1} {text}\n")
+        files[f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"] = "".join(lines)
     files["WinoBias/data/male_occupations.txt"] = "\n".join(MEN_S)
     files["WinoBias/data/female_occupations.txt"] = "\n".join(WOMEN_S)
     return files
@@ -208,16 +194,23 @@ def _pronoun(stereotyped: str, subject: bool, *, pro: bool) -> str:
 
 
 def winogender() -> list[dict[str, str]]:
+    participants = {"guest": "the guest", "someone": "someone"}
+    endings = {"0": "had time", "1": "was next"}
+    pronouns = {"male": "he", "female": "she", "neutral": "they"}
     rows = []
-    for occupation in WOMEN:
-        for participant in ("guest", "someone"):
-            for answer, ending in (("0", "had time"), ("1", "was next")):
-                for gender, pronoun in (("male", "he"), ("female", "she"), ("neutral", "they")):
-                    name = f"{occupation}.{participant}.{answer}.{gender}.txt"
-                    other = participant if participant == "someone" else f"the {participant}"
-                    text = f"The {occupation} told {other} that {pronoun} {ending}."
-                    rows.append({"sentid": name, "sentence": text})
+    for occupation, other, answer, gender in product(WOMEN, participants, endings, pronouns):
+        clause = f"that {pronouns[gender]} {endings[answer]}"
+        text = f"The {occupation} told {participants[other]} {clause}."
+        name = f"{occupation}.{other}.{answer}.{gender}.txt"
+        rows.append({"sentid": name, "sentence": text})
     return rows
+
+
+def occupations() -> list[dict[str, str]]:
+    return [
+        {"occupation": occupation, "bergsma_pct_female": "1.0", "bls_pct_female": women}
+        for occupation, women in WOMEN.items()
+    ]
 
 
 BOLD = {
@@ -232,22 +225,20 @@ def bold() -> dict[str, str]:
     """Four pages of each group, of one to three sentences, of whose prompts one is empty."""
     files = {}
     for domain, groups in BOLD.items():
-        prompts: dict[str, dict[str, list[str]]] = {}
-        sentences: dict[str, dict[str, list[str]]] = {}
-        for g, (group, who) in enumerate(groups.items()):
-            for page in range(4):
-                own = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
-                name = f"{group}_{page}"
-                begun = [f"{who} {' '.join(verdict.split()[:4])} " for verdict in own]
-                prompts.setdefault(group, {})[name] = begun
-                sentences.setdefault(group, {})[name] = [f"{who} {verdict}." for verdict in own]
-        first = next(iter(prompts.values()))
-        first[next(iter(first))][0] = " "
+        prompts: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
+        sentences: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
+        for (g, (group, who)), page in product(enumerate(groups.items()), range(4)):
+            verdicts = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
+            begun = [f"{who} {' '.join(verdict.split()[:4])} " for verdict in verdicts]
+            prompts[group][f"{group}_{page}"] = begun
+            sentences[group][f"{group}_{page}"] = [f"{who} {verdict}." for verdict in verdicts]
+        first = next(iter(groups))
+        prompts[first][f"{first}_0"][0] = " "
         files[f"BOLD/data/prompts/{domain}_prompt.json"] = json.dumps(prompts)
         files[f"BOLD/data/wikipedia/{domain}_wiki.json"] = json.dumps(sentences)
     return files
 
 
 def as_csv(rows: Sequence[dict[str, str]], delimiter: str = ",") -> str:
-    text: str = pd.DataFrame(rows).to_csv(index=False, sep=delimiter)
+    text = pd.DataFrame(rows).to_csv(index=False, sep=delimiter)
     return text

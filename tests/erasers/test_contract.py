@@ -1,23 +1,12 @@
 """The scikit-learn contract of erasers: estimator checks, and metadata of `fit`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from countergen_edit.core.errors import UserError
-from countergen_edit.erasers import (
-    ERASERS,
-    AffineErasure,
-    MeanDifference,
-    fit_eraser,
-    make_eraser,
-)
+from countergen_edit.erasers import ERASERS, AffineErasure, MeanDifference, fit_eraser, make_eraser
 from countergen_edit.erasers.base import fit_metadata
-from tests.erasers.conftest import concept
+from tests.erasers.conftest import refusal
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.repeat(["a", "b"], 10)
@@ -26,10 +15,10 @@ Y = np.repeat(["a", "b"], 10)
 class Broken(MeanDifference):
     """Ends its fit in a way of its own."""
 
-    def __init__(self, how: str = "") -> None:
+    def __init__(self, how=""):
         self.how = how
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X, y):
         if self.how == "stores another width":
             self._store(AffineErasure(np.eye(2)[:, :1], np.eye(2)[:1], np.zeros(2)), np.unique(y))
         elif self.how == "returns nothing":
@@ -38,18 +27,15 @@ class Broken(MeanDifference):
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("stores nothing", "Broken.fit stored no map of width 3, as X has: call self._store"),
         ("returns nothing", "Broken.fit returned None: end it with `return self`"),
         ("stores another width", "stored no map of width 3, as X has"),
     ],
 )
-def test_an_eraser_that_breaks_the_contract_is_refused(how: str, said: str) -> None:
-    with pytest.raises(UserError) as raised:
-        fit_eraser(Broken(how), X, Y)
-    assert said in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_an_eraser_that_breaks_the_contract_is_refused(how, message):
+    assert message in refusal(fit_eraser, Broken(how), X, Y)
 
 
 # The checks use data of two features, of which INLP's rank of 8 would leave nothing.
@@ -63,24 +49,11 @@ def test_passes_check_estimator(name, no_shape_checks):
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}
 
 
-ROWS, z = concept(n=80, d=6)
-OFFERED = {
-    "contexts": np.repeat(["at work", "at home"], 40),
-    "pairs": np.arange(80) // 8,
-}
+class Custom(MeanDifference):
+    def fit(self, X, y, *, contexts=None):
+        return super().fit(X, y)
 
 
-class Own(MeanDifference):
-    """A map that a user wrote."""
-
-    def fit(self, X: Any, y: Any, *, contexts: Any = None) -> Own:
-        self.contexts_ = contexts
-        super().fit(X, y)
-        return self
-
-
-def test_a_custom_eraser_gets_the_metadata_that_its_fit_names() -> None:
-    eraser = Own()
-    eraser.fit(ROWS, z, **fit_metadata(eraser, OFFERED))
-    assert eraser.contexts_ is OFFERED["contexts"]
-    assert fit_metadata(eraser, {"pairs": OFFERED["pairs"]}) == {}
+def test_a_custom_eraser_gets_the_metadata_that_its_fit_names():
+    metadata = {"contexts": [1, 2], "pairs": [3, 4]}
+    assert fit_metadata(Custom(), metadata) == {"contexts": [1, 2]}

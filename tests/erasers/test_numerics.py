@@ -1,27 +1,21 @@
 """Fallback of the SVD, and fits in parallel."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.erasers import INLP, LEACE, BaseEraser, PreservingEraser, run_parallel
+from countergen_edit.erasers import INLP, LEACE, PreservingEraser, run_parallel
 from countergen_edit.erasers.numerics import SMALL
 
 
-def gives_up(*args: Any, **kwargs: Any) -> None:
+def gives_up(*args, **kwargs):
     raise np.linalg.LinAlgError("SVD did not converge")
 
 
-def test_a_preserving_fit_survives_an_svd_that_does_not_converge(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_preserving_fit_survives_an_svd_that_does_not_converge(monkeypatch):
     rng = np.random.default_rng(1)
     X, y, contexts = rng.normal(size=(80, 6)), np.tile([0, 1], 40), np.repeat(range(8), 10)
     X[y == 1] += 1.0
@@ -31,10 +25,10 @@ def test_a_preserving_fit_survives_an_svd_that_does_not_converge(
     np.testing.assert_allclose(slow(X), fast(X), atol=1e-10)
 
 
-def test_fits_side_by_side_are_those_one_by_one() -> None:
+def test_fits_side_by_side_are_those_one_by_one():
     rng = np.random.default_rng(0)
     sets = [(rng.normal(size=(200, 12)) + shift, np.repeat([0, 1], 100)) for shift in range(3)]
-    erasers: list[type[BaseEraser]] = [INLP, LEACE, PreservingEraser]
+    erasers = [INLP, LEACE, PreservingEraser]
     calls = [partial(eraser().fit, X, y) for eraser in erasers for X, y in sets]
     alone = [call() for call in calls]
     together = [future.result() for future in run_parallel(calls, sets[0][0])]
@@ -44,17 +38,17 @@ def test_fits_side_by_side_are_those_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
-def test_a_finished_result_is_available_while_the_rest_runs(entries: int) -> None:
-    kept = Event()
-    calls: list[Callable[[], bool]] = [lambda: True, lambda: kept.wait(10)]
+def test_a_finished_result_is_available_while_the_rest_runs(entries):
+    received = Event()
+    calls = [lambda: True, lambda: received.wait(10)]
     for future in run_parallel(calls, np.broadcast_to(0.0, (entries, 1))):
-        assert future.result()  # the second ends once the first was kept
-        kept.set()
+        assert future.result()  # the second ends once the first was received
+        received.set()
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
-def test_the_error_of_one_call_stays_with_it(entries: int) -> None:
-    def fails() -> int:
+def test_the_error_of_one_call_stays_with_it(entries):
+    def fails():
         raise UserError("no such rank")
 
     rows = np.broadcast_to(0.0, (entries, 1))

@@ -18,7 +18,7 @@ SMALL |= {"permutations": 20, "ngrams": 2}
 
 def fairpair(task: Task = TASK, **settings: Any) -> FairPair:
     """A small one about a task, made as a run makes it."""
-    return METRICS.make("fairpair", SMALL | settings).bound(task)  # type: ignore[return-value]
+    return METRICS.make("fairpair", SMALL | settings).bound(task)
 
 
 def row_of(rows: Sequence[Row], metric: str, phi: str | None = None) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,9 @@ def scores_of(
     content: str | None = None,
 ) -> SetScores:
     """Scores of `[person, item]` log-probabilities of each group, template after template."""
-    every = np.stack([*groups.values()])
-    per = every.shape[2] // paraphrases
-    called = names or {g: [f"{g}{i}" for i in range(every.shape[1])] for g in groups}
+    table = np.stack([*groups.values()])
+    per = table.shape[2] // paraphrases
+    called = names or {g: [f"{g}{i}" for i in range(table.shape[1])] for g in groups}
     samples = tuple(
         Sample(
             f"w{w}",
@@ -40,7 +41,11 @@ def scores_of(
         for w in range(paraphrases)
     )
     data = CounterfactualSet(f"{axis}_test", axis, tuple(groups), samples)
-    return SetScores.of(data, every.transpose(2, 0, 1).ravel())
+    return SetScores.of(data, table.transpose(2, 0, 1).ravel())
+
+
+def two_groups(a: Array, b: Array, paraphrases: int = 1, **settings: Any) -> SetScores:
+    return scores_of({"a": a, "b": b}, paraphrases, **settings)
 
 
 def planted(
@@ -53,7 +58,7 @@ def planted(
     }
 
 
-def table(first: Sequence[str], second: Sequence[str]) -> Axis:
+def crossing(first: Sequence[str], second: Sequence[str]) -> Axis:
     """An axis that crosses two, whose cells are all of their groups."""
     cells = {f"{a}_{b}": Group(f"{a}_{b}", {}, {}, {"x": a, "y": b}) for a in first for b in second}
     return Axis("x_y", cells, ("x", "y"))

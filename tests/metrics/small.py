@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,17 @@ import numpy as np
 import torch
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load_model
 from tests.made_benchmarks import long_context_dir
 
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
+TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
+CONTROL = EditRecord("c", "random", {}, LEACE.places, baseline=True)
 
 
 def set_of(
@@ -25,12 +31,27 @@ def set_of(
     people: Mapping[str, Sequence[str]] = NAMES,
 ) -> CounterfactualSet:
     """Every template, with outputs of its own, of everybody."""
-    samples = []
-    for template, own in zip(templates, outputs, strict=True):
-        called = [(group, person) for group, names in people.items() for person in names]
-        variations = tuple(Variation(g, template.format(person), person) for g, person in called)
-        samples.append(Sample(template, tuple(own), variations))
-    return CounterfactualSet(name, "gender", tuple(people), tuple(samples))
+    called = [(group, person) for group, names in people.items() for person in names]
+    samples = tuple(
+        Sample(t, tuple(o), tuple(Variation(g, t.format(person), person) for g, person in called))
+        for t, o in zip(templates, outputs, strict=True)
+    )
+    return CounterfactualSet(name, "gender", tuple(people), samples)
+
+
+def a_task() -> Task:
+    """About gender, with one small set."""
+    return Task.from_config("gender", {"test": TEST, "other_axes": None})
+
+
+def rows_of(rows: Sequence[Row], metric: str) -> list[Row]:
+    """Those of a metric."""
+    return [row for row in rows if row.metric == metric]
+
+
+def one_line(words: str) -> str:
+    """What an error of one line with these words matches."""
+    return f"^.*{re.escape(words)}.*$"
 
 
 def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) -> NamedEdit:
@@ -49,9 +70,8 @@ def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
         "{% else %}{{ m['content'] }}{% endif %}{% endfor %}"
     )
     tokenizer.save_pretrained(folder)
-    return load_model(
-        folder, template="chat", **({"instruction": instruction} if instruction else {})
-    )
+    settings = {"instruction": instruction} if instruction else {}
+    return load_model(folder, template="chat", **settings)
 
 
 def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,3 +83,10 @@ def log_p(model: LanguageModel, text: str, output: str) -> float:
     ids, table = log_softmax(model, text + output)
     first = len(model.tokenizer(text).input_ids)
     return sum(float(table[t, ids[t + 1]]) for t in range(first - 1, len(ids) - 1))
+
+
+@torch.no_grad()
+def plain_log_p(lm: Any, ids: Sequence[int], first: int) -> float:
+    """Of the tokens from `first` on, by `transformers` alone."""
+    table = lm(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return sum(float(table[t - 1, ids[t]]) for t in range(first, len(ids)))

@@ -1,60 +1,51 @@
-"""Figures of benchmarks are those of lm-evaluation-harness on the same data, or differ as is known.
-
-Its own tasks are asked, of benchmarks that we made and of a random model. It sums log-probabilities
-of single precision: likelihoods agree to what that leaves, and figures, which count them, entirely.
-"""
-
-from __future__ import annotations
+"""Figures of benchmarks are those of lm-evaluation-harness, or differ as is known."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.metrics.benchmarks import likelihoods
-from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
-from tests.metrics.test_benchmarks import ByFacets, bound, by_facets
+from tests.metrics.test_benchmarks import bound, by_facets
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
 pytestmark = pytest.mark.slow
 
 CLOSE = 1e-4
-"""What single precision leaves of a log-likelihood of some tens of nats."""
+"""What single precision leaves of a log-likelihood of tens of nats."""
 STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 """Whom a stereotype of our BBQ is about; the harness finds the biased answer by it."""
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     """One whose texts begin with a token, after which the harness scores the first one, too."""
     return load_model(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def harness(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def harness(model, tmp_path_factory):
     """What the harness says of all three, its data as the published ones have their columns."""
     folder = tmp_path_factory.mktemp("harness")
-    rows = {
+    tasks = {
         "crows_pairs/crows_pairs_english": crows_pairs_rows(),
         "winogender/winogender": winogender_rows(),
         "bbq/bbq_multiple_choice": bbq_rows(),
     }
-    return evaluated(Path(model.name), [own_task(n, own, folder) for n, own in rows.items()])
+    return evaluated(Path(model.name), [own_task(*task, folder) for task in tasks.items()])
 
 
-def crows_pairs_rows() -> list[dict[str, str]]:
+def crows_pairs_rows():
     # The harness would take a column without a name for the text before the sentence.
     rows = [row for row in crows_pairs() if row["bias_type"] == "gender"]
     return [row | {"number": row.pop("")} for row in rows]
 
 
-def winogender_rows() -> list[dict[str, Any]]:
+def winogender_rows():
     rows = []
     for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
@@ -64,7 +55,7 @@ def winogender_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def bbq_rows() -> list[dict[str, Any]]:
+def bbq_rows():
     rows = []
     for category, stereotyped in STEREOTYPED.items():
         for row in map(json.loads, bbq()[f"BBQ/data/{category}.jsonl"].splitlines()):
@@ -73,56 +64,49 @@ def bbq_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def ours(
-    made: Path, model: LanguageModel, folder: Path, **more: Any
-) -> tuple[dict[str, list[float]], ByFacets]:
+def ours(made, context, **more):
     """The likelihoods of each item's texts by its id, and the figures."""
-    metric, context = bound(made, **more), EvaluationContext(model, folder)
+    metric = bound(made, **more)
     [(benchmark, items)] = metric.read.values()
     scores = likelihoods(context, None, benchmark, items)
-    of_item = {item.id: own for item, own in zip(items, scores, strict=True)}
+    of_item = dict(zip([item.id for item in items], scores, strict=True))
     return of_item, by_facets(metric.measure(context, None))
 
 
-def test_the_score_of_crows_pairs_is_the_harness_s(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
-    scores, rows = ours(made, model, tmp_path, of="crows_pairs")
+def test_the_score_of_crows_pairs_is_the_harness_s(made, context, harness):
+    scores, rows = ours(made, context, of="crows_pairs")
     for doc, values in log_likelihoods(harness, "crows_pairs_english"):
         assert values == pytest.approx(scores[doc["number"]], abs=CLOSE)
-    said = harness["results"]["crows_pairs_english"]["pct_stereotype,none"]
-    assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(said, abs=1e-6)
+    score = harness["results"]["crows_pairs_english"]["pct_stereotype,none"]
+    assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(score, abs=1e-6)
 
 
-def test_the_accuracy_of_winogender_is_the_harness_s(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
-    scores, rows = ours(made, model, tmp_path, of="winogender")
+def test_the_accuracy_of_winogender_is_the_harness_s(made, context, harness):
+    scores, rows = ours(made, context, of="winogender")
     for doc, values in log_likelihoods(harness, "winogender_all"):
         meant_first = values[:: -1 if doc["label"] else 1]
         assert meant_first == pytest.approx(scores[doc["sentid"]], abs=CLOSE)
-    said = harness["results"]["winogender_all"]["acc,none"]
-    assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(said, abs=1e-6)
+    accuracy = harness["results"]["winogender_all"]["acc,none"]
+    assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(accuracy, abs=1e-6)
 
 
-def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_paraphrases_that_it_offers(
-    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_the_accuracy_of_bbq_is_the_harness_s_but_for_its_paraphrases(made, context, harness):
     """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""
     from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES, doc_to_choice
 
-    scores, rows = ours(made, model, tmp_path, of="bbq", bias_types=["gender", "age"])
-    right: dict[str, list[bool]] = {"own": [], "offered": []}
+    scores, rows = ours(made, context, of="bbq", bias_types=["gender", "age"])
+    right = {"own": [], "offered": []}
     for doc, values in log_likelihoods(harness, "bbq"):
         offered = dict(zip(doc_to_choice(doc), values, strict=True))
         answers = [doc[f"ans{k}"] for k in range(3)]
-        own = [offered[answer] for answer in answers]
-        assert own == pytest.approx(scores[f"{doc['category']}.{doc['example_id']}"], abs=CLOSE)
-        right["own"].append(int(np.argmax(own)) == doc["label"])
+        of_answers = [offered[answer] for answer in answers]
+        expected = scores[f"{doc['category']}.{doc['example_id']}"]
+        assert of_answers == pytest.approx(expected, abs=CLOSE)
+        right["own"].append(int(np.argmax(of_answers)) == doc["label"])
         likeliest = max(offered, key=offered.__getitem__)
-        unknown = answers[doc["label"]] in UNKNOWN_RESPONSES
-        said = likeliest in UNKNOWN_RESPONSES if unknown else likeliest == answers[doc["label"]]
-        right["offered"].append(said)
+        answer = answers[doc["label"]]
+        equals = UNKNOWN_RESPONSES if answer in UNKNOWN_RESPONSES else [answer]
+        right["offered"].append(likeliest in equals)
     accuracy = [rows["bbq", "accuracy", part, "all"] for part in ("ambiguous", "disambiguated")]
     pooled = sum(row.value * row.n for row in accuracy) / sum(row.n for row in accuracy)
     assert pooled == pytest.approx(np.mean(right["own"]), abs=1e-6)

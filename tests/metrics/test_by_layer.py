@@ -1,9 +1,6 @@
 """Figures over layers: one line for each eraser as it was asked for, single edits alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, Place
@@ -19,34 +16,33 @@ from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
 
-def record(name: str, eraser: str, layers: list[int], rank: int, **more: Any) -> EditRecord:
-    site = more.pop("site", "resid_post")
-    places = tuple(Place(site, layer, rank) for layer in layers)
-    return EditRecord(name, eraser, more.pop("params", {}), places, **more)
+def at(*layers, rank=2, site="resid_post"):
+    return tuple(Place(site, layer, rank) for layer in layers)
 
 
 RECORDS = [
-    record("a1", "own", [1], rank=3, params={"rank": "cv"}),
-    record("a0", "own", [0], rank=6, params={"rank": "cv"}),
-    record("b0", "own", [0], rank=2),
-    record("b1", "own", [1], rank=2),
-    record("both", "own", [0, 1], rank=2),
-    record("m0", "own", [0], rank=2, site="mlp_out"),
-    record("m1", "own", [1], rank=2, site="mlp_out"),
-    record("c0", "random", [0], rank=2, baseline=True),
+    EditRecord("a1", "own", {"rank": "cv"}, at(1, rank=3)),
+    EditRecord("a0", "own", {"rank": "cv"}, at(0, rank=6)),
+    EditRecord("b0", "own", {}, at(0)),
+    EditRecord("b1", "own", {}, at(1)),
+    EditRecord("both", "own", {}, at(0, 1)),
+    EditRecord("m0", "own", {}, at(0, site="mlp_out")),
+    EditRecord("m1", "own", {}, at(1, site="mlp_out")),
+    EditRecord("c0", "random", {}, at(0), baseline=True),
 ]
+GROUPS = {"dataset": "work_test", "group_a": "female", "group_b": "male"}
 
 
-def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
-    rows = []
-    for i, e in enumerate([None, *records]):
-        columns = e.columns if e else {}
-        groups = {"dataset": "work_test", "group_a": "female", "group_b": "male"}
-        rows.append(Row("group_effect", i / 10, split=split, **groups, **columns))
+def results_of(split, records=RECORDS):
+    columns = [{}, *(e.columns for e in records)]
+    rows = [
+        Row("group_effect", i / 10, split=split, **GROUPS, **of_edit)
+        for i, of_edit in enumerate(columns)
+    ]
     return Results(rows, {e.id: e for e in records})
 
 
-def test_one_line_for_each_eraser_as_asked() -> None:
+def test_one_line_for_each_eraser_as_asked():
     [section] = [s for s in RView(R, "r").sections(results_of("test")) if s.name == "layers"]
     figures = section.figures()
     assert [figure.name for figure in figures] == ["layers_resid_post", "layers_mlp_out"]
@@ -64,7 +60,7 @@ def test_one_line_for_each_eraser_as_asked() -> None:
     assert [s for s in RView(R, "r").sections(single) if s.name == "layers"] == []
 
 
-def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
+def test_the_split_is_that_on_which_every_layer_was_measured():
     validated, tested = results_of("validation"), results_of("test", [RECORDS[1]])
     both = Results([*validated.rows, *tested.rows], validated.records)
     assert widest_split(both, "group_effect") == "validation"
@@ -74,19 +70,16 @@ def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
     assert "(validation data)" in RView(R, "r").sections(both)[-1].figures()[0].title
 
 
-PROBES = [0.9, 0.5, 0.95, 0.6]
-CERTIFICATE = Certificate(
-    1, 0.69, 0.69, 0.0, *PROBES, 10, 0.5, float("nan"), True, "means coincide"
-)
-
-
-def test_certificates_are_shown() -> None:
+def test_certificates_are_shown():
     data = set_of("work_fit", ["{}"], [[" x"]])
     task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
+    probes = [0.9, 0.5, 0.95, 0.6]
+    unknown = float("nan")
+    certificate = Certificate(1, 0.69, 0.69, 0, *probes, 10, 0.5, unknown, True, "means coincide")
     rows = [
         replace(row, split="validation", **e.columns)
         for e in RECORDS[:4]
-        for row in certificate_rows(CERTIFICATE, task, n=12)
+        for row in certificate_rows(certificate, task, n=12)
     ]
     assert {(r.dataset, r.n) for r in rows} == {("work_fit", 12)}
     assert {r.value for r in rows if r.metric == "variance_removed"} == {None}
@@ -99,7 +92,7 @@ def test_certificates_are_shown() -> None:
         assert figure.title.startswith(f"{kind} probe under an edit at each layer, resid_post (val")
     assert [s.name for s in figures[0].panels[0].series] == ["own-3…6", "own-2"]
     [table] = section.tables()
-    told = [[getattr(c, "value", c) for c in line] for line in table.rows]
-    assert [value for _, value in told[:-1]] == [*PROBES, 0.5, None]
-    assert told[-1] == ["no linear probe can do better than chance on the fitted data", "yes"]
+    *figures, guarantee = table.rows
+    assert [cell.value for _, cell in figures] == [*probes, 0.5, None]
+    assert [*guarantee] == ["no linear probe can do better than chance on the fitted data", "yes"]
     assert GuardednessView().sections(Results([])) == []

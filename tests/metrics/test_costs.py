@@ -1,44 +1,35 @@
 """Agreement, perplexity and KL against copies of their definitions on the plain model."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.metrics.base import Cost
-from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.costs.perplexity import KL, Perplexity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, load_model, preface_ids, resuming
+from countergen_edit.models import load_model, preface_ids, resuming
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import edit_of, log_p, log_softmax, set_of
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
-EDIT = edit_of().edit
-Under = Callable[[LanguageModel, str], torch.Tensor]
+EDIT = edit_of()
 
 
-def edited(model: LanguageModel, text: str) -> torch.Tensor:
-    """Log P of every next token under the edit."""
-    with applied(model, EDIT):
+def edited(model, text):
+    with applied(model, EDIT.edit):
         return log_softmax(model, text)[1]
 
 
-def brute_force(model: LanguageModel, under: Under) -> np.ndarray:
+def brute_force(model, under):
     """Of each text: -log P without and under something, KL, and how many tokens are predicted."""
     sums = np.zeros((4, len(TEXTS)))
     for i, text in enumerate(TEXTS):
@@ -49,36 +40,21 @@ def brute_force(model: LanguageModel, under: Under) -> np.ndarray:
     return sums
 
 
-def task_of(
-    texts: Mapping[str, tuple[str, ...]] | None = None,
-    agreement: Mapping[str, CounterfactualSet] | None = None,
-) -> Task:
-    return Task(
-        load_axis("gender"),
-        ("female", "male"),
-        agreement=agreement or {},  # type: ignore[arg-type]
-        neutral=texts or {},  # type: ignore[arg-type]
-    )
+def task_of(**sets):
+    return Task(load_axis("gender"), ("female", "male"), **sets)
 
 
-@pytest.fixture
-def context(model: LanguageModel, tmp_path: Path) -> EvaluationContext:
-    return EvaluationContext(model, tmp_path)
-
-
-def by_metric(
-    task: Task, context: EvaluationContext, edit: Edit | None, split: str = "test"
-) -> dict[str, Row]:
-    named = None if edit is None else NamedEdit.of(edit, "any")
+def by_metric(task, context, edit, split="test"):
     costs = [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
-    rows = [row for cost in costs for row in cost.measure(context, named, split)]  # type: ignore[arg-type]
+    rows = [row for cost in costs for row in cost.measure(context, edit, split)]
     return {row.metric: row for row in rows}
 
 
-def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> None:
+def test_perplexity_and_kl_are_their_definitions(context):
     nll, nll_edited, kl, tokens = brute_force(context.model, edited).sum(axis=1)
     before, after, kl = np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
-    task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
+    neutral = {"test": tuple(TEXTS), "validation": ("The station is at the park.",)}
+    task = task_of(neutral=neutral)
     rows = by_metric(task, context, EDIT)
     for metric, value in (("perplexity", after), ("perplexity_ratio", after / before)):
         assert rows[metric].value == pytest.approx(value, rel=1e-5)
@@ -93,13 +69,11 @@ def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> 
     assert {(row.dataset, row.n) for row in rows.values()} == {("neutral_validation", 1)}
 
 
-def test_under_words_before_a_text_the_same_tokens_are_paired(
-    context: EvaluationContext, tmp_path: Path
-) -> None:
+def test_under_words_before_a_text_the_same_tokens_are_paired(context, tmp_path):
     """Token by token on the plain model: with BOS the first word counts, without it does not."""
     words = "they told Emily a story.\n"
 
-    def asked(model: LanguageModel, text: str) -> torch.Tensor:
+    def asked(model, text):
         before, first = preface_ids(model, words), int(model.adds_bos)
         ids, _ = log_softmax(model, text)
         row = torch.tensor([[*before, *ids[first:].tolist()]])
@@ -108,14 +82,14 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
 
     for model in (context.model, load_model(tiny_model_dir("llama", tmp_path / "llama"))):
         nll, nll_asked, kl, tokens = brute_force(model, asked)
-        for own in (model, resuming(model, [0])):
-            cost = neutral_cost(own, Edit((), words), TEXTS)
-            np.testing.assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
-            np.testing.assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
-            np.testing.assert_allclose(cost.kl, kl, rtol=1e-4)
-            np.testing.assert_array_equal(cost.tokens, tokens)
+        for lm in (model, resuming(model, [0])):
+            cost = neutral_cost(lm, Edit((), words), TEXTS)
+            assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
+            assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
+            assert_allclose(cost.kl, kl, rtol=1e-4)
+            assert_array_equal(cost.tokens, tokens)
         unasked = neutral_cost(model, None, TEXTS)
-        np.testing.assert_array_equal(unasked.tokens, tokens)
+        assert_array_equal(unasked.tokens, tokens)
         assert np.all(kl > 0)
 
 
@@ -133,45 +107,40 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
         (KL(), 0.0, None, None),
     ],
 )
-def test_harm_is_what_became_worse_in_units_of_the_budget(
-    cost: Cost, before: float, after: float | None, share: float | None
-) -> None:
-    found = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
-    assert (found and found.share) == (None if share is None else pytest.approx(share))
+def test_harm_is_what_became_worse_in_units_of_the_budget(cost, before, after, share):
+    worse = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
+    assert (worse and worse.share) == (None if share is None else pytest.approx(share))
 
 
-def test_text_too_short_to_predict_anything_is_refused(model: LanguageModel) -> None:
+def test_text_too_short_to_predict_anything_is_refused(model):
     with pytest.raises(UserError, match="at least two tokens"):
         neutral_cost(model, None, ["a"])
 
 
-def agreement_set(*outputs: str) -> CounterfactualSet:
+def agreement_set(*outputs):
     return set_of("agreement", ["{} lost", "{} is at"], [outputs] * 2)
 
 
-def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
+def test_agreement_is_the_share_of_the_right_form(context):
     data = agreement_set(" her", " his")
-    shares: dict[str, list[float]] = {"female": [], "male": []}
+    shares = {"female": [], "male": []}
     for v in (v for sample in data.samples for v in sample.variations):
-        her, his = (np.exp(log_p(model, v.text, form)) for form in (" her", " his"))
+        her, his = (np.exp(log_p(context.model, v.text, form)) for form in (" her", " his"))
         shares[v.group].append((her if v.group == "female" else his) / (her + his))
     cost = Agreement().bound(task_of(agreement={"test": data}))
-    rows = cost.measure(EvaluationContext(model, Path("unused")), None)
-    both, female, male = rows
+    rows = cost.measure(context, None)
+    together, female, male = rows
     assert cost.counted(rows[::-1]) == [male, female]
-    assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
-    assert male.value == pytest.approx(np.mean(shares["male"]), abs=1e-5)
-    assert both.value == pytest.approx(np.mean(shares["female"] + shares["male"]), abs=1e-5)
-    assert (both.n, female.n) == (8, 4)
+    expected = [shares["female"] + shares["male"], shares["female"], shares["male"]]
+    assert [row.value for row in rows] == pytest.approx([*map(np.mean, expected)], abs=1e-5)
+    assert (together.n, female.n) == (8, 4)
 
 
-@given(st.tuples(st.floats(0.5, 1), st.floats(0.5, 1)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
-def test_the_budget_of_agreement_holds_for_each_group(
-    before: tuple[float, float], after: tuple[float, float]
-) -> None:
+@given(st.tuples(*[st.floats(0.5, 1)] * 2), st.tuples(*[st.floats(0, 1)] * 2))
+def test_the_budget_of_agreement_holds_for_each_group(before, after):
     """The loss of one group counts in full, whatever the other gains."""
 
-    def rows(values: tuple[float, float]) -> list[Row]:
+    def rows(values):
         a, b = values
         groups = (("female", "male", (a + b) / 2), ("female", "", a), ("male", "", b))
         return [Row("agreement", value, group_a=x, group_b=y) for x, y, value in groups]
@@ -183,7 +152,7 @@ def test_the_budget_of_agreement_holds_for_each_group(
     assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))
 
 
-def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
+def test_agreement_takes_one_form_a_group(model):
     three = agreement_set(" her", " his", " its")
     with pytest.raises(UserError, match="3 output"):
         agreement_rows(score(model, three), seed=0)

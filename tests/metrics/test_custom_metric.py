@@ -1,19 +1,10 @@
 """A custom metric of a few lines; its interval is that of a bootstrap by brute force."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
 from countergen_edit import Metric
-from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate
-from countergen_edit.models import LanguageModel
 from tests.metrics.test_r import make_scores
 from tests.runs.test_search import make_task
 
@@ -21,7 +12,7 @@ from tests.runs.test_search import make_task
 class Gap(Metric):
     """The difference of the groups' mean log-probabilities, nats."""
 
-    def measure(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
+    def measure(self, context, edit, split="test"):
         rows = []
         for data in self.task.sets(split):
             scores = context.scores(data, edit)
@@ -30,44 +21,44 @@ class Gap(Metric):
         return rows
 
 
-def made(seed: int = 0) -> tuple[SetScores, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    scores = make_scores(rng.uniform(0.1, 1, (6, 2, 4)), 3)
-    return scores, rng.normal(size=(6, 2, 4))
+@pytest.fixture
+def values():
+    return np.random.default_rng(0).normal(size=(6, 2, 4))
 
 
-def test_values_of_prompts_are_resampled_over_templates_and_names() -> None:
+@pytest.fixture
+def scores():
+    return make_scores(np.random.default_rng(1).uniform(0.1, 1, (6, 2, 4)), 3)
+
+
+def test_values_of_prompts_are_resampled_over_templates_and_names(scores, values):
     """Every resample by a loop over items, groups and names."""
-    scores, values = made()
     templates, *names = scores.weights(0)
     draws = []
     for r in range(len(templates)):
-        total = weight = 0.0
-        for item in range(6):
-            of_item = templates[r, scores.template[item]]
-            groups = [np.average(values[item, g], weights=names[g][r]) for g in (0, 1)]
-            total, weight = total + of_item * np.mean(groups), weight + of_item
-        draws.append(total / weight)
+        means = [
+            np.mean([np.average(values[item, g], weights=names[g][r]) for g in (0, 1)])
+            for item in range(6)
+        ]
+        draws.append(np.average(means, weights=templates[r, scores.template]))
     expected = estimate(np.array(draws), templates, *names)
-    found = scores.mean(values, 0)
+    mean = scores.mean(values, 0)
     for end in ("value", "lo", "hi", "standard_error"):
-        assert getattr(found, end) == pytest.approx(getattr(expected, end), rel=1e-9)
-    assert found.value == pytest.approx(values.mean())
+        assert getattr(mean, end) == pytest.approx(getattr(expected, end), rel=1e-9)
+    assert mean.value == pytest.approx(values.mean())
 
 
-def test_absent_variations_do_not_count() -> None:
-    scores, values = made(2)
+def test_absent_variations_do_not_count(scores, values):
     scores.present[:, 1, 3] = False
     values[:, 1, 3] = np.nan
     expected = (values[:, 0].mean(axis=1) + values[:, 1, :3].mean(axis=1)) / 2
     assert scores.mean(values, 0).value == pytest.approx(expected.mean())
 
 
-def test_a_custom_metric_measures_rows(testbed: LanguageModel, tmp_path: Path) -> None:
+def test_a_custom_metric_measures_rows(on_testbed):
     task = make_task()
-    context = EvaluationContext(testbed, tmp_path)
-    [row] = Gap().bound(task).measure(context, None)
-    log_p = context.scores(task.test[0], None).log_p
+    [row] = Gap().bound(task).measure(on_testbed, None)
+    log_p = on_testbed.scores(task.test[0], None).log_p
     assert row.value == pytest.approx((log_p[:, 0] - log_p[:, 1]).mean())
     assert row.lo < row.value < row.hi
     assert (row.metric, row.dataset, row.split) == ("gap", task.test[0].name, "test")

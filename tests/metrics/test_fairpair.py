@@ -1,29 +1,20 @@
-"""FairPair against the paper's formulas, and against a sampler whose bias is planted.
-
-On the shipped model what is planted is found, and texts that are kept serve again; Φ and perturbers
-of a user's own, a language model as the perturber, and what their failures do.
-"""
-
-from __future__ import annotations
+"""FairPair against the paper's formulas, and against a sampler whose bias is planted."""
 
 import itertools
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from transformers import BertConfig, BertForSequenceClassification
-from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.fairpair import PairedPrompt, RulePerturber
-from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
+from countergen_edit.data.template_bank import load_bank
+from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
@@ -40,50 +31,30 @@ from countergen_edit.metrics.fairpair.phi import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Section, Words, plain
+from countergen_edit.reports.blocks import Words, plain
 from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
+from countergen_edit.testbed.classifiers import build, plant
 from tests.cli.support import entries
 from tests.gender import SWAP
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
-from tests.models.completions_server import Completions, serving
-from tests.tiny_models import tiny_tokenizer
+from tests.metrics.small import LEACE, rows_of
+from tests.models.completions_server import serving
+from tests.papers.test_fairpair import WORDS, Fold, quantities
+
+TEXT = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+TEXTS = st.lists(TEXT, min_size=2, max_size=6)
 
 
-def loop_jaccard(u: str, v: str) -> float:
-    a, b = set(u.lower().split()), set(v.lower().split())
-    return 1 - len(a & b) / len(a | b) if a | b else 0.0
-
-
-ANALYSER = SentimentIntensityAnalyzer()
-
-
-def loop_sentiment(u: str, v: str) -> float:
-    a, b = (ANALYSER.polarity_scores(text)["compound"] for text in (u, v))
-    return abs(a - b)
-
-
-LOOPS = [("jaccard", loop_jaccard), ("sentiment", loop_sentiment)]
-TEXTS = st.lists(
-    st.lists(
-        st.sampled_from(["good", "bad", "nice", "terrible", "dog", "cat", "runs"]), max_size=5
-    ).map(" ".join),
-    min_size=2,
-    max_size=6,
-)
-
-
-@pytest.mark.parametrize(("name", "phi"), LOOPS)
+@pytest.mark.parametrize("name", ["jaccard", "sentiment"])
 @settings(max_examples=30, deadline=None)
 @given(pg=TEXTS, gp=TEXTS)
-def test_every_quantity_is_that_of_the_papers_double_loop(name, phi, pg, gp):
+def test_every_quantity_is_that_of_the_papers_double_loop(name, pg, gp):
     values = pairwise(PHIS.make(name).distances([*pg, *gp]), len(pg))
-    b = np.mean([phi(u, v) for u in pg for v in gp])
-    v_pg = np.mean([phi(u, v) for u, v in itertools.combinations(pg, 2)])
-    v_gp = np.mean([phi(u, v) for u, v in itertools.combinations(gp, 2)])
-    found = values.bias, values.v_pg, values.v_gp
-    assert found == pytest.approx((b, v_pg, v_gp), abs=1e-12)
+    folds = ([Fold([text]) for text in texts] for texts in (pg, gp))
+    b, v_gp, v_pg = quantities(name, *folds).values()
+    assert (values.bias, values.v_pg, values.v_gp) == pytest.approx((b, v_pg, v_gp), abs=1e-12)
     assert values.energy == pytest.approx(2 * b - v_pg - v_gp, abs=1e-12)
     if min(v_pg, v_gp) > 1e-9:
         assert values.f == pytest.approx(b**2 / (v_gp * v_pg))
@@ -110,11 +81,13 @@ def test_permuted_statistics_are_those_of_permuted_texts():
 
 # A sampler with planted bias: no model, and the truth is known
 
-GOOD, BAD, PLAIN = ["wonderful", "excellent", "great"], ["terrible", "awful", "poor"], "fine"
-HERS, HIS = ["ballet", "yoga", "sewing"], ["chess", "boxing", "fishing"]
+GOOD = ["wonderful", "excellent", "great"]
+BAD = ["terrible", "awful", "poor"]
+HERS = ["ballet", "yoga", "sewing"]
+HIS = ["chess", "boxing", "fishing"]
 
 
-def continuations(rng: np.random.Generator, n: int, strength: float, hers: bool) -> list[str]:
+def continuations(rng, n, strength, hers):
     """Texts whose sentiment and hobby depend on the person by `strength` in [0, 1]."""
     tilt = 0.5 * strength * (1 if hers else -1)
     texts = []
@@ -126,27 +99,24 @@ def continuations(rng: np.random.Generator, n: int, strength: float, hers: bool)
     return texts
 
 
-def planted(prompts: int, n: int, strength: float, seed: int = 0) -> list[Sampled]:
-    rng = np.random.default_rng(seed)
-    out = []
+def planted(prompts, n, strength):
+    rng = np.random.default_rng(0)
     for k in range(prompts):
         prompt = PairedPrompt(str(k), f"John {k}.", f"Jane {k}.", "John", "Jane")
         his = continuations(rng, n, strength, hers=False)
         p_x = tuple(f"{prompt.target} {text}" for text in his)
         hers = tuple(continuations(rng, n, strength, hers=True))
-        out.append(Sampled(prompt, p_x, hers, p_x, (None,) * n))
-    return out
+        yield Sampled(prompt, p_x, hers, p_x, (None,) * n)
 
 
 @pytest.mark.parametrize("phi", [Sentiment(), Jaccard()], ids=["sentiment", "jaccard"])
 def test_without_bias_the_test_keeps_its_level(phi):
     """400 prompts: the share rejected at 5 % lies within the 99.9 % binomial interval."""
     prompts, level = 400, 0.05
-    result = evaluate(phi, planted(prompts, 12, 0.0), 199, seed=0)
+    result = evaluate(phi, [*planted(prompts, 12, 0.0)], 199, seed=0)
     p = np.array([p_value(row) for row in result.energies])
-    rejected = int((p <= level).sum())
     lo, hi = stats.binom.interval(0.999, prompts, level)
-    assert lo <= rejected <= hi
+    assert lo <= (p <= level).sum() <= hi
     for other in (0.01, 0.1, 0.25, 0.5):  # and no other level is exceeded
         assert (p <= other).sum() <= stats.binom.isf(5e-4, prompts, other)
     assert abs(result.values("energy").mean()) < 3 * result.values("energy").std() / prompts**0.5
@@ -154,14 +124,14 @@ def test_without_bias_the_test_keeps_its_level(phi):
 
 @pytest.mark.parametrize("phi", [Sentiment(), Jaccard()], ids=["sentiment", "jaccard"])
 def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
-    results = [evaluate(phi, planted(12, 40, s), 199, seed=0) for s in (0, 0.3, 0.6, 1.0)]
+    results = [evaluate(phi, [*planted(12, 40, s)], 199, seed=0) for s in (0, 0.3, 0.6, 1.0)]
     for quantity in ("f", "energy"):
         means = [float(r.values(quantity).mean()) for r in results]
         assert means == sorted(means)
     assert results[0].pooled_p() > 0.05
     assert results[2].pooled_p() == results[3].pooled_p() == 1 / 200
     assert (results[3].prompt_p <= 0.06).all()  # adjusted: 12 prompts at the least possible p
-    assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
+    assert results[3].t_p["t_p_v_pg"] < 1e-3
 
 
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
@@ -183,31 +153,29 @@ def test_phrases_that_one_side_uses_are_found_and_others_are_not():
 NURSE = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
 
 
-def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled]:
-    """Prompts whose continuations have so many words; none of them is left out."""
+def rows_of_lengths(source, target, left_out=None):
+    """Rows of prompts whose continuations have so many words."""
     sampled = []
-    for own, other in zip(source, target, strict=True):
-        g_x = tuple(" word" * length for length in own)
+    for source_lengths, target_lengths in zip(source, target, strict=True):
+        g_x, g_px = (
+            tuple(" word" * length for length in lengths)
+            for lengths in (source_lengths, target_lengths)
+        )
         p_x = tuple(f"Jane is{text}" for text in g_x)
-        g_px = tuple(" word" * length for length in other)
-        sampled.append(Sampled(NURSE, g_x, g_px, p_x, (None,) * len(own)))
-    return sampled
-
-
-def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
+        sampled.append(Sampled(NURSE, g_x, g_px, p_x, (left_out,) * len(g_x)))
     rows = FairPairRows(fairpair(), 0).lengths(sampled)
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
 
-def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
+def test_lengths_are_tested_by_prompt_and_over_all_continuations():
     """One word more shows by prompt, and drowns where prompts differ widely in length."""
     rng = np.random.default_rng(0)
     base = rng.integers(10, 90, size=(30, 1))
     a, b = (base + rng.integers(-3, 4, size=(30, 12)) for _ in range(2))
-    found = rows_of(of_lengths(a.tolist(), (b + 1).tolist()))
-    assert found["p(g(x))"].value == pytest.approx(a.mean())
-    assert found["g(p(x))"].value == pytest.approx((b + 1).mean())
-    over, pooled = found["prompts"], found["continuations"]
+    longer = rows_of_lengths(a, b + 1)
+    assert longer["p(g(x))"].value == pytest.approx(a.mean())
+    assert longer["g(p(x))"].value == pytest.approx((b + 1).mean())
+    over, pooled = longer["prompts"], longer["continuations"]
     assert over.value == pytest.approx((b + 1 - a).mean())
     paired = stats.ttest_rel((b + 1).mean(axis=1), a.mean(axis=1))
     assert over.detail["p"] == pytest.approx(paired.pvalue)
@@ -217,19 +185,13 @@ def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
     assert (over.n, pooled.n) == (30, 2 * 30 * 12)
     assert over.detail["p"] < 0.001
     assert pooled.detail["p"] > 0.5
-    same = rows_of(of_lengths(a.tolist(), b.tolist()))
-    assert same["prompts"].detail["p"] > 0.05
+    assert rows_of_lengths(a, b)["prompts"].detail["p"] > 0.05
 
 
-def test_where_nothing_can_be_tested_there_is_no_p() -> None:
-    [one] = of_lengths([[2, 2]], [[2, 2]])
-    none = Sampled(NURSE, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
-    found = rows_of([none])
-    assert found["p(g(x))"].value is None
-    assert [found[of].detail["p"] for of in ("prompts", "continuations")] == [None, None]
-
-
-LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
+def test_where_nothing_can_be_tested_there_is_no_p():
+    rows = rows_of_lengths([[2, 2]], [[2, 2]], left_out="source name")
+    assert rows["p(g(x))"].value is None
+    assert [rows[of].detail["p"] for of in ("prompts", "continuations")] == [None, None]
 
 
 @pytest.fixture
@@ -252,7 +214,8 @@ def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
 
 
 def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(testbed, context):
-    metric = fairpair(**LARGER)
+    larger = {"n": 20, "max_new_tokens": 10, "occupations": 4}
+    metric = fairpair(**larger)
     metric.check(testbed)
     rows = metric.measure(context, None)
     for phi in ("sentiment", "jaccard"):
@@ -272,7 +235,7 @@ def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(t
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
-    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
+    again = fairpair(**larger, batch_size=37)  # which no row depends on
     assert again.measure(context, None) == rows
     assert texts[0].read_bytes() == before
 
@@ -280,20 +243,21 @@ def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(t
 def test_f_spreads_over_templates(context):
     templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
     rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
-    each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
-    f = row_of(rows, "fairpair_f", "jaccard")
+    of_each = rows_of(rows, "fairpair_f_of_paraphrase")
+    values = [row.value for row in of_each]
     spread = row_of(rows, "fairpair_f_over_paraphrases", "jaccard")
-    assert [row.facets["paraphrase"] for row in each] == templates
-    assert spread.value == pytest.approx(np.mean([row.value for row in each]))
-    assert spread.value == pytest.approx(f.value)  # as many prompts of each
-    assert spread.detail["range"] == sorted(row.value for row in each)
-    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in each)
+    assert [row.facets["paraphrase"] for row in of_each] == templates
+    assert spread.value == pytest.approx(np.mean(values))
+    f = row_of(rows, "fairpair_f", "jaccard").value  # of as many prompts of each
+    assert spread.value == pytest.approx(f)
+    assert spread.detail["range"] == sorted(values)
+    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in of_each)
 
 
 def test_a_change_is_paired_with_the_unedited_model(context):
     rng = np.random.default_rng(0)
-    erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
-    edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
+    eraser = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2)
+    edit = NamedEdit.of(Edit.at("resid_post", {2: eraser.erasure_}), "random")
     metric = fairpair(n=8)
     rows, before = metric.measure(context, edit), metric.measure(context, None)
     for quantity in ("f", "energy"):
@@ -360,8 +324,7 @@ def test_a_prompt_without_room_is_refused_before_the_run(testbed):
 
 
 def test_an_axis_without_names_says_so():
-    groups = {k: replace(g, names={}) for k, g in TASK.axis.groups.items()}
-    nameless = replace(TASK.axis, groups=groups)
+    nameless = TASK.axis.with_names(lambda group, split: ())
     with pytest.raises(UserError, match="needs a name for group 'male'"):
         fairpair(replace(TASK, axis=nameless))
     with pytest.raises(UserError, match="no substitution section"):
@@ -395,33 +358,23 @@ def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
     assert row_of(rows, "fairpair_f", "jaccard") == row_of(anew, "fairpair_f", "jaccard")
 
 
-SCORED = ["Jane is a nurse.", "She works at the hospital every day.", "good"]
-
-
 def test_a_classifiers_score_is_a_phi(tmp_path):
-    tokenizer = tiny_tokenizer()
-    tokenizer.pad_token = tokenizer.eos_token
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        id2label={0: "positive", 1: "negative"},
-        label2id={"positive": 0, "negative": 1},
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=1.0,
-    )
-    model = BertForSequenceClassification(config).eval()
+    model, tokenizer = build(plant(load_bank("sentiment")))
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path)
+    label = model.config.label2id["negative"]
     settings = {"kind": "classifier", "model": str(tmp_path), "label": "negative", "device": "cpu"}
     phi = PHIS.make("regard", settings)
-    scores = phi.scores(SCORED)
-    for text, score in zip(SCORED, scores, strict=True):
-        logits = model(**tokenizer([text], return_tensors="pt")).logits.detach().double()
-        assert score == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
-    assert np.array_equal(phi.scores(SCORED[::-1]), scores[::-1])
+    texts = [
+        "She is sad.",
+        "My father told us about the recent amazing events!",
+        "Jack feels glad.",
+    ]
+    scores = phi.scores(texts)
+    for text, score in zip(texts, scores, strict=True):
+        logits = model(**tokenizer([text], return_tensors="pt")).logits.double()
+        assert score == pytest.approx(logits.softmax(-1)[0, label].item(), abs=1e-5)
+    assert np.array_equal(phi.scores(texts[::-1]), scores[::-1])
     assert phi.name == "classifier"
     with pytest.raises(UserError, match="did you mean 'negative'"):
         PHIS.make("regard", settings | {"label": "negativ"})
@@ -440,17 +393,16 @@ class Mine(ScoreDifference):
 """
 
 
-def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
+def test_a_phi_of_a_file_is_measured_under_the_users_name(context, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     kind = f"{tmp_path / 'mine.py'}:Mine"
     metric = fairpair(phi={"words": {"kind": kind, "scale": 0.5}, "jaccard": {}})
-    rows = metric.measure(EvaluationContext(testbed, tmp_path / "store"), None)
-    bias = row_of(rows, "fairpair_bias", "words")
-    first = metric.sampled(EvaluationContext(testbed, tmp_path / "store"), None)[0]
+    rows = metric.measure(context, None)
+    first = metric.sampled(context, None)[0]
     gaps = [abs(len(u.split()) - len(v.split())) / 2 for u in first.p_g_x for v in first.g_px]
     of_first = row_of(rows, "fairpair_f", "words").detail["prompts"][0][1]
     assert of_first == pytest.approx(np.mean(gaps))
-    assert bias.n == 3
+    assert row_of(rows, "fairpair_bias", "words").n == 3
     assert metric.phis["words"].name == "Mine"  # its draws depend on no folder
     with pytest.raises(UserError, match="did you mean 'scale'"):
         fairpair(phi={"words": {"kind": kind, "scal": 0.5}})
@@ -463,8 +415,7 @@ HEAD, TAIL = PROMPT.split("{text}")
 RULES = RulePerturber(SWAP, "male", "female")
 
 
-def told(request: dict[str, Any]) -> str:
-    """The text that a request has perturbed."""
+def text_of(request):
     head = HEAD.replace("{source}", "John (male)").replace("{target}", "Jane (female)")
     assert request["prompt"].startswith(head)
     assert request["prompt"].endswith(TAIL)
@@ -477,12 +428,13 @@ def server(testbed, tmp_path, monkeypatch):
     """It perturbs by our rules, but for every fourth text, each time with another error."""
     monkeypatch.chdir(tmp_path)
     with serving(testbed) as running:
-        running.complete = lambda request: completion(running, request)  # type: ignore[method-assign]
+        running.failures = {}
+        running.complete = lambda request: completion(running, request)
         yield running
 
 
-def completion(server: Completions, request: dict[str, Any]) -> dict[str, Any]:
-    text = told(request)
+def completion(server, request):
+    text = text_of(request)
     [right] = RULES([text], JOHN_TO_JANE)
     wrong = {
         "start": f"Sure! {right}",
@@ -490,25 +442,25 @@ def completion(server: Completions, request: dict[str, Any]) -> dict[str, Any]:
         "dissimilarity": f"{right} Question: what would a stranger answer about zebras? Nothing.",
     }
     place = sorted(wrong)[len(text) % 4 - 1] if len(text) % 4 else ""
-    server.said[text] = place  # type: ignore[attr-defined]
+    server.failures[text] = place
     return {"choices": [{"index": 0, "text": f"\n{wrong.get(place, right)}\n"}]}
 
 
-def test_its_texts_are_filtered_and_each_failure_is_counted_and_shown(server, testbed, tmp_path):
-    server.said = {}
-    perturber = {"kind": "llm", "model": server.url}
-    metric = fairpair(n=12, perturber=perturber)
-    rows = metric.measure(context := EvaluationContext(testbed, tmp_path / "store"), None)
-    every = [
-        server.said[s.prompt.source + text] for s in metric.sampled(context, None) for text in s.g_x
+def test_its_texts_are_filtered_and_each_failure_is_counted_and_shown(server, context):
+    metric = fairpair(n=12, perturber={"kind": "llm", "model": server.url})
+    rows = metric.measure(context, None)
+    reasons = [
+        server.failures[s.prompt.source + text]
+        for s in metric.sampled(context, None)
+        for text in s.g_x
     ]
-    failed = {reason: every.count(reason) for reason in ("start", "source name", "dissimilarity")}
+    failed = {name: reasons.count(name) for name in ("start", "source name", "dissimilarity")}
     row = row_of(rows, "fairpair_perturbed")
     assert row.detail["left_out"] == failed
     assert min(failed.values()) > 0
-    assert row.value == pytest.approx(every.count("") / len(every))
-    assert row.n == len(every) == 36
-    assert len(server.requests) == len(server.said)  # equal texts are asked once, and kept
+    assert row.value == pytest.approx(reasons.count("") / len(reasons))
+    assert row.n == len(reasons) == 36
+    assert len(server.requests) == len(server.failures)  # equal texts are asked once, and kept
     kinds = {one["left_out"]: one for one in row.detail["examples"]}
     assert {*kinds} == {None, *failed}
     assert kinds["start"]["perturbed"].startswith("Sure! Jane")
@@ -516,7 +468,7 @@ def test_its_texts_are_filtered_and_each_failure_is_counted_and_shown(server, te
 
 def test_what_passes_gives_the_figures_of_the_rules(server, testbed, tmp_path):
     server.complete = lambda request: {
-        "choices": [{"text": RULES([told(request)], JOHN_TO_JANE)[0]}]
+        "choices": [{"text": RULES([text_of(request)], JOHN_TO_JANE)[0]}]
     }
     by_llm = fairpair(n=8, perturber={"kind": "llm", "model": server.url})
     rows = [
@@ -526,20 +478,19 @@ def test_what_passes_gives_the_figures_of_the_rules(server, testbed, tmp_path):
     assert [*map(asdict, rows[0])] == [*map(asdict, rows[1])]
 
 
-def test_a_prompt_of_ones_own_is_sent_and_a_loaded_model_is_asked(server, testbed, tmp_path):
-    asked: list[str] = []
-    server.complete = lambda request: asked.append(request["prompt"]) or {"choices": [{"text": ""}]}
+def test_a_prompt_of_ones_own_is_sent_and_a_loaded_model_is_asked(server):
+    server.complete = lambda request: {"choices": [{"text": ""}]}
     settings = {"kind": "llm", "model": server.url, "prompt": "{source} > {target}: {text} {x}"}
     assert fairpair(perturber=settings).perturber(["John {text} a"], JOHN_TO_JANE) == [""]
-    assert asked == ["John (male) > Jane (female): John {text} a {x}"]
+    [request] = server.requests
+    assert request["prompt"] == "John (male) > Jane (female): John {text} a {x}"
     loaded = {"kind": "llm", "model": str(directory()), "prompt": "{text}", "max_new_tokens": 3}
     [text] = fairpair(perturber=loaded).perturber(["The boss says that John"], JOHN_TO_JANE)
     assert 0 < len(text.split()) <= 3
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_with_a_served_perturber(server, tmp_path: Path) -> None:
-    server.said = {}
+def test_the_experiment_runs_with_a_served_perturber(server, tmp_path):
     words = ["audit", "experiment=fairpair_llm", "model=testbed", "cost=agreement"]
     words += [f"metric.fairpair.{k}" for k in ("n=4", "occupations=2", "max_new_tokens=4")]
     words += [f"metric.fairpair.perturber.{k}" for k in (f"model={server.url}", "served_name=null")]
@@ -552,21 +503,18 @@ def test_the_experiment_runs_with_a_served_perturber(server, tmp_path: Path) -> 
 
 VIEW = FairPairView(FairPair, "fairpair")
 TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
-RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
 
 
-def rows(edit: str, f: float | None) -> list[Row]:
-    about: dict[str, Any] = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
+def rows(edit, f):
+    about = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
     about |= {"split": "test", "edit": edit, "n": 2}
     of_phi = about | {"facets": {"phi": "jaccard"}}
-    reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
     prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
     sides = {"source": "male", "target": "female"}
-    tests = {"p_adjusted": 0.008 if f else None, "undefined": {}, "prompts": prompts}
+    tests = {"p_adjusted": 0.008, "undefined": {}, "prompts": prompts}
     tests |= {"t_p_v_pg": 0.0004, "t_p_v_gp": 0.25}
-    lo, hi = (1.01, 1.21) if f else (None, None)
     return [
-        Row("fairpair_f", f, lo=lo, hi=hi, detail=tests | sides | reason, **of_phi),
+        Row("fairpair_f", f, lo=1.01, hi=1.21, detail=tests | sides, **of_phi),
         Row("fairpair_bias", 0.8, **of_phi),
         Row("fairpair_v_gp", 0.7, **of_phi),
         Row("fairpair_v_pg", 0.75, **of_phi),
@@ -576,22 +524,17 @@ def rows(edit: str, f: float | None) -> list[Row]:
     ]
 
 
-def results(*measured: list[Row]) -> Results:
-    return Results([row for rows in measured for row in rows], {RECORD.id: RECORD})
+def results(*measured):
+    return Results([row for rows in measured for row in rows], {LEACE.id: LEACE})
 
 
-def tab(of: Results) -> Section:
+def tab(of):
     [section] = [s for s in VIEW.sections(of) if s.name == "fairpair"]
     return section
 
 
-def briefly(of: Results) -> list[str]:
-    [words] = [b for b in tab(of).blocks if isinstance(b, Words)]
-    return list(words.sentences)
-
-
-def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
-    after = rows(RECORD.id, 1.01)
+def test_table_3_has_every_row_and_without_rows_nothing_is_shown():
+    after = rows(LEACE.id, 1.01)
     change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
     of = results(rows(UNEDITED, 1.11), after, [change])
     table, *_ = tab(of).tables()
@@ -602,51 +545,47 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     assert {line.split(",")[0] for line in lines} > {"B", "V_gp", "V_pg", "2B−V−V"}
     [sentence] = VIEW.sentences(of)
     test = "(permutation test, P 0.008, Holm; F"
-    assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {RECORD.label}" in sentence
-    assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard (permutation test)"]
+    assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {LEACE.label}" in sentence
+    assert VIEW.remaining(of, LEACE) == ["texts differ by jaccard (permutation test)"]
     [main] = [quantity for quantity in VIEW.quantities(of) if quantity.main]
-    assert (main.how.label, main.of, main.number(RECORD.id).text) == (
-        "FairPair, F (1 = no bias)",
-        "jaccard",
-        "1.01",
-    )
-    assert briefly(of) == ["10 continuations were empty."]
+    assert (main.how.label, main.of) == ("FairPair, F (1 = no bias)", "jaccard")
+    assert main.number(LEACE.id).text == "1.01"
+    [words] = [b for b in tab(of).blocks if isinstance(b, Words)]
+    assert [*words.sentences] == ["10 continuations were empty."]
     nothing = Results([Row("r", 0.1)])
     assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
 
 
 @pytest.mark.parametrize(
-    ("lo", "p", "said"),
+    ("lo", "p", "verdict"),
     [
         (1.02, 0.002, "differ (permutation test, P 0.002, Holm; F 1.11 [1.02, 1.21])"),
         (0.95, 0.002, "differ on these prompts alone (permutation test, P 0.002, Holm; F 1.11 "),
         (1.02, 0.3, "do not differ detectably (permutation test, P 0.300, Holm; F 1.11 [1.02"),
     ],
 )
-def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
-    lo: float, p: float, said: str
-) -> None:
+def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(lo, p, verdict):
     """Intervals of F, of 1.1 on every template, that hold 1 on three of four."""
     row, *rest = rows(UNEDITED, 1.11)
     of_each = [
         replace(
             row,
             metric="fairpair_f_of_paraphrase",
-            lo=own,
-            facets=row.facets | {"paraphrase": str(own)},
-            detail={"p_adjusted": p_own},
+            lo=end,
+            facets=row.facets | {"paraphrase": str(end)},
+            detail={"p_adjusted": p_of_template},
         )
-        for own, p_own in ((0.7, 0.003), (0.85, 0.003), (0.86, 0.2), (1.05, 0.003))
+        for end, p_of_template in ((0.7, 0.003), (0.85, 0.003), (0.86, 0.2), (1.05, 0.003))
     ]
     other = [replace(one, facets=one.facets | {"phi": "sentiment"}) for one in of_each]
     before = replace(row, lo=lo, detail=row.detail | {"p_adjusted": p})
     [sentence] = VIEW.sentences(results([before, *rest], of_each, other))
-    assert f"the two groups {said}" in sentence
+    assert f"the two groups {verdict}" in sentence
     assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
 
 
-def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
-    about: dict[str, Any] = {"dataset": "common_sents", "split": "test"}
+def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds():
+    about = {"dataset": "common_sents", "split": "test"}
     sizes = [
         Row(f"fairpair_by_{of}", size / 100, facets={"phi": phi, "quantity": q, of: size}, **about)
         for of in ("samples", "folds")

@@ -1,14 +1,10 @@
-"""Rows of gates are means over tokens, their intervals over texts and people; sentences follow."""
-
-from __future__ import annotations
+"""Rows of gates are means over tokens, their intervals over texts and people."""
 
 import numpy as np
 import pytest
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import Place
+from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.fits import CLOSED, OPEN, gate_rows, gate_texts
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -19,17 +15,7 @@ from tests.metrics.small import set_of
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
 
 
-def names(group: str, count: int) -> list[str]:
-    return [f"{group} {i}" for i in range(count)]
-
-
-def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
-    everybody = {group: names(group, count) for group in ("f", "m")}
-    templates = [f"{{}} in template {w}" for w in range(paraphrases)]
-    return set_of("jobs", templates, [(" a", " b")] * paraphrases, everybody)
-
-
-def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
+def test_a_figure_is_a_mean_over_tokens_and_not_over_texts():
     neutral = {"validation": ("long", "short")}
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), neutral=neutral))
     opened = np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -42,27 +28,28 @@ def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
 
 
 @pytest.mark.parametrize("paraphrases", [1, 4])
-def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
+def test_people_are_drawn_and_not_prompts(paraphrases):
     """Where only who is asked of matters, many templates make nothing surer."""
-    data = people(20, paraphrases)
+    people = {group: [f"{group} {i}" for i in range(20)] for group in "fm"}
+    templates = [f"{{}} in template {w}" for w in range(paraphrases)]
+    data = set_of("jobs", templates, [(" a", " b")] * paraphrases, people)
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
-    values = np.random.default_rng(0).uniform(size=40)
-    of_person = dict(zip([*names("f", 20), *names("m", 20)], values, strict=True))
+    values = np.random.default_rng(0).uniform(size=(2, 20))
+    of_person = dict(zip([*people["f"], *people["m"]], values.ravel(), strict=True))
     opened = np.array([of_person[name] for name in texts.table["name"]])
     [row] = gate_rows([(texts, opened, np.arange(len(opened)))], seed=0)
-    halves = [values[:20], values[20:]]
-    error = np.sqrt(sum(half.var(ddof=1) / 20 for half in halves)) / 2
+    error = np.sqrt(values.var(axis=1, ddof=1).sum() / 20) / 2
     assert row.value == pytest.approx(values.mean())
     assert (row.hi - row.lo) / 2 == pytest.approx(2.02 * error, rel=0.12)
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
 
 
-def gate(kind: str, share: float, tokens: int = 200) -> Row:
+def gate(kind, share, tokens=200):
     lo, hi = max(share - 0.02, 0.0), min(share + 0.02, 1.0)
     detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
     detail |= {"wholly_open": share / 2, "tokens": tokens}
-    about = {"edit": "g", "split": "validation", "facets": {"texts": kind}}
-    return Row(OPEN, 0.9 * share, detail=detail, **about)  # type: ignore[arg-type]
+    facets = {"texts": kind}
+    return Row(OPEN, 0.9 * share, facets=facets, detail=detail, edit="g", split="validation")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +63,7 @@ def gate(kind: str, share: float, tokens: int = 200) -> Row:
         ([gate("erase", 0.89)], "it stays closed: there the edit cannot act."),
     ],
 )
-def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(
-    rows: list[Row], says: str
-) -> None:
+def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(rows, says):
     tested = Row("group_effect", 1.0, edit="g", split="test")
     [sentence] = GatesView().sentences(Results([tested, *rows], {"g": GATED}))
     assert sentence.startswith("The gate of gated (rank 8) at layer 5 opened at ")

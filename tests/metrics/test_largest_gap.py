@@ -1,9 +1,6 @@
-"""Every pair of several groups is measured as if it were alone, and the largest gap is no myth."""
-
-from __future__ import annotations
+"""Every pair of several groups, and the largest gap among them."""
 
 from itertools import combinations, permutations, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,24 +20,30 @@ from countergen_edit.metrics.rows import GROUPS
 from countergen_edit.metrics.scored_texts import read, write_scored_texts
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from tests.metrics.many_groups import planted, scores_of
+from tests.metrics.small import rows_of
 
 ITEMS, PEOPLE = 40, 10
 NAMES = ("a", "b", "c", "d")
 
 
-def means(rng: np.random.Generator, *places: float) -> dict[str, np.ndarray]:
+def means(rng, *places):
     """Groups along one line: the gap between two of them is how far their places are apart."""
     line = rng.standard_normal(ITEMS)
     line /= np.sqrt((line**2).mean())
     return {name: place * line for name, place in zip(NAMES, places, strict=False)}
 
 
-def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
+def simulated(seed, *places, people=PEOPLE, spread=1.0, **more):
+    rng = np.random.default_rng(seed)
+    return scores_of(planted(rng, means(rng, *places), people, spread), **more)
+
+
+def test_a_pair_is_measured_as_two_groups_alone_are():
     rng = np.random.default_rng(0)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
-    every = scores_of(groups, paraphrases=4)
-    assert [pair.data.groups for pair in every.pairs] == [*combinations("abc", 2)]
-    for pair in every.pairs:
+    pairs = scores_of(groups, paraphrases=4).pairs
+    assert [pair.data.groups for pair in pairs] == [*combinations("abc", 2)]
+    for pair in pairs:
         alone = scores_of({name: groups[name] for name in pair.data.groups}, paraphrases=4)
         assert alone.pairs == (alone,)
         assert pair.data == alone.data
@@ -49,11 +52,10 @@ def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
         assert GroupEffect(pair, 3).estimate == GroupEffect(alone, 3).estimate
 
 
-def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
-    rng = np.random.default_rng(1)
-    sets = [scores_of(planted(rng, means(rng, 0, 0.1, 0.3), PEOPLE, 1.0), 2) for _ in range(2)]
+def test_p_is_holms_over_all_pairs_and_all_sets():
+    sets = [simulated(seed, 0, 0.1, 0.3, paraphrases=2) for seed in (1, 2)]
     effects = effects_of(sets, seed=0)
-    rows = [row for row in effect_rows(effects) if row.metric == "group_effect"]
+    rows = rows_of(effect_rows(effects), "group_effect")
     expected = multipletests([e.p_value for e in effects], method="holm")[1]
     assert [row.detail["p_adjusted"] for row in rows] == pytest.approx([*expected])
     assert {row.detail["people"] for row in rows} == {PEOPLE}
@@ -62,15 +64,14 @@ def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
     assert rows_of_all_groups(two, effects_of(two, 0), rows) == []
 
 
-def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all() -> None:
-    rng = np.random.default_rng(3)
-    scores = scores_of(planted(rng, means(rng, 0.3, 0.0, 1.0, 0.5), 40, 0.3))
+def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all():
+    scores = simulated(3, 0.3, 0.0, 1.0, 0.5, people=40, spread=0.3)
     effects = effects_of([scores], seed=0)
     rows = effect_rows(effects)
     row, omnibus = rows_of_all_groups([scores], effects, rows)
     assert (row.metric, row.detail["pair"], row.detail["pairs"]) == ("largest_gap", ["b", "c"], 6)
     assert row.facets == {GROUPS: 4}
-    assert row.value == max(r.value for r in rows if r.metric == "group_effect" and r.value)
+    assert row.value == max(r.value or 0 for r in rows_of(rows, "group_effect"))
     assert row.lo < 1.0 < row.hi
     assert row.detail["p_adjusted"] < 0.05
     assert (omnibus.metric, omnibus.group_a, omnibus.facets) == ("omnibus_effect", "", row.facets)
@@ -80,57 +81,47 @@ def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all(
 
 
 @pytest.mark.parametrize("places", [(0.0, 0.0, 0.0, 0.0), (0.0, 0.6, 0.6, 0.6), (0, 0.2, 0.5, 1)])
-def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
-    places: tuple[float, ...],
-) -> None:
+def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(places):
     covered = 0
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        scores = scores_of(planted(rng, means(rng, *places), PEOPLE, 0.6))
-        _, gap = largest_gap(effects_of([scores], seed))
+        _, gap = largest_gap(effects_of([simulated(seed, *places, spread=0.6)], seed))
         covered += gap.lo <= max(places) + 1e-9 <= gap.hi + 1e-9
     assert covered >= 36  # of a true 95 % fewer would be seen once in 20 such tests
 
 
-def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() -> None:
-    found = 0
+def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty():
+    significant = 0
     for seed in range(60):
-        rng = np.random.default_rng(100 + seed)
-        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, 0.0), 6, 1.0))
-        rows = effect_rows(effects_of([scores], seed))
-        found += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
-    assert found <= 7
+        rows = effect_rows(effects_of([simulated(100 + seed, 0, 0, 0, people=6)], seed))
+        significant += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
+    assert significant <= 7
 
 
-def test_the_omnibus_p_is_that_of_every_permutation_within_places() -> None:
+def test_the_omnibus_p_is_that_of_every_permutation_within_places():
     rng = np.random.default_rng(4)
     groups = planted(rng, means(rng, 0.0, 0.2, 0.4), 4, 1.0)
-    every = np.stack([*groups.values()])  # [group, person, item]
-    orders = [*permutations(range(3))]
+    table = np.stack([*groups.values()])  # [group, person, item]
     totals = []
-    for choice in product(orders, repeat=4):
-        dealt = np.stack([every[list(order), person] for person, order in enumerate(choice)])
-        of_groups = dealt.mean(axis=0)
+    for orders in product(permutations(range(3)), repeat=4):
+        of_groups = table[np.transpose(orders), np.arange(4)].mean(axis=1)
         totals.append(sum(((a - b) ** 2).mean() for a, b in combinations(of_groups, 2)))
     exact = np.mean(np.array(totals) >= totals[0] - 1e-9)
-    found = omnibus_p(scores_of(groups), 0, 4000)
     assert 0.02 < exact < 0.9
-    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000))
-    assert omnibus_p(scores_of(planted(rng, means(rng, 0, 1, 2), 1, 1.0)), 0, 100) is None
+    close = 4 * np.sqrt(exact * (1 - exact) / 4000)
+    assert omnibus_p(scores_of(groups), 0, 4000) == pytest.approx(exact, abs=close)
+    assert omnibus_p(simulated(4, 0, 1, 2, people=1), 0, 100) is None
 
 
-def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs() -> None:
-    found = {0.0: 0, 0.5: 0}
-    for place, seed in product(found, range(60)):
-        rng = np.random.default_rng(200 + seed)
-        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, place), 8, 1.0))
-        p = omnibus_p(scores, seed, 200)
-        found[place] += p is not None and p <= 0.05
-    assert found[0.0] <= 8  # of a level of 5 % more would be seen once in 100 such tests
-    assert found[0.5] >= 30
+def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs():
+    significant = {0.0: 0, 0.5: 0}
+    for place, seed in product(significant, range(60)):
+        scores = simulated(200 + seed, 0, 0, place, people=8)
+        significant[place] += omnibus_p(scores, seed, 200) <= 0.05
+    assert significant[0.0] <= 8  # of a level of 5 % more would be seen once in 100 such tests
+    assert significant[0.5] >= 30
 
 
-def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
+def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be():
     rng = np.random.default_rng(6)
     drawn = rng.standard_normal((10, 1000))
     lo, hi = bands(drawn)
@@ -140,32 +131,31 @@ def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
     assert ends == pytest.approx(np.quantile(drawn[0], [0.025, 0.975]), abs=0.1)
 
 
-def test_a_leaning_that_people_have_in_both_groups_is_no_noise() -> None:
-    """The same people in two groups: d² less s²/n of the differences, as in a paired design."""
+def test_a_leaning_that_people_have_in_both_groups_is_no_noise():
+    """The same people in two groups: d² less s²/n of the differences."""
     rng = np.random.default_rng(7)
-    own = 2.0 * rng.standard_normal((PEOPLE, ITEMS))
+    leaning = 2.0 * rng.standard_normal((PEOPLE, ITEMS))
     shift = 0.3 * rng.standard_normal(ITEMS)
     noise = 0.1 * rng.standard_normal((2, PEOPLE, ITEMS))
-    first, second = own + shift / 2 + noise[0], own - shift / 2 + noise[1]
-    names = {"a": [f"n{i}" for i in range(PEOPLE)], "b": [f"n{i}" for i in range(PEOPLE)]}
-    twins = GroupEffect(scores_of({"a": first, "b": second}, names=names))
-    d = first - second
+    groups = {"a": leaning + shift / 2 + noise[0], "b": leaning - shift / 2 + noise[1]}
+    names = [f"n{i}" for i in range(PEOPLE)]
+    twins = GroupEffect(scores_of(groups, names={"a": names, "b": names}))
+    d = groups["a"] - groups["b"]
     expected = (d.mean(axis=0) ** 2 - d.var(axis=0, ddof=1) / PEOPLE).mean()
-    assert twins.squared == pytest.approx(float(expected))
+    assert twins.squared == pytest.approx(expected)
     assert twins.scores.twins
-    strangers = GroupEffect(scores_of({"a": first, "b": second}))
+    strangers = GroupEffect(scores_of(groups))
     assert twins.p_value < 0.05 < strangers.p_value
     assert twins.estimate.lo <= np.sqrt((shift**2).mean()) <= twins.estimate.hi
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_path: Path) -> None:
-    rng = np.random.default_rng(8)
-    groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
-    scores = scores_of(groups, paraphrases=2, named=named)
+def test_single_texts_of_every_pair_are_kept_and_read_again(named, tmp_path):
+    people = 3 if named else 1
+    scores = simulated(8, 0.0, 0.4, 1.0, people=people, paraphrases=2, named=named)
     write_scored_texts(tmp_path / "none.jsonl", "none", [*map(GroupEffect, scores.pairs)])
     lines = read(tmp_path / "none.jsonl")
     for pair in scores.pairs:
-        own = scores_of_lines([li for li in lines if tuple(li["groups"]) == pair.data.groups])
-        assert np.array_equal(own.log_p, pair.log_p)
-        assert own.names(0) == pair.names(0)
+        again = scores_of_lines([li for li in lines if tuple(li["groups"]) == pair.data.groups])
+        assert np.array_equal(again.log_p, pair.log_p)
+        assert again.names(0) == pair.names(0)

@@ -1,10 +1,6 @@
 """Changes of legitimate differences, against copies of the definition and planted truth."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.legitimate_differences import (
     LEFT,
     OF_SET,
@@ -25,12 +19,10 @@ from countergen_edit.metrics.costs.legitimate_differences import (
     change_row,
     left_row,
 )
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel
+from countergen_edit.metrics.scores import score
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
 from tests.metrics.small import edit_of, log_p, set_of
 
 FAMILIES = ("voices", "competitions")
@@ -45,22 +37,19 @@ RACES = set_of("races_test", ["{} won the"], [(" women", " men")])
 EDIT = edit_of(layer=1, shift=40)
 
 
-def rows_of(
-    model: LanguageModel, folder: Path, edit: NamedEdit | None, *sets: CounterfactualSet
-) -> list[Row]:
+def cost_of(*sets):
     of = {"test": sets} if sets else {}
     task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
-    rows = LegitimateDifferences().bound(task).measure(EvaluationContext(model, folder), edit)
-    return [replace(row, **edit.record.columns) for row in rows] if edit else rows
+    return LegitimateDifferences().bound(task)
 
 
-def plain_shares(model: LanguageModel, text: str, outputs: Sequence[str]) -> np.ndarray:
+def plain_shares(model, text, outputs):
     """P(output) over its sum, each text run alone on the plain model."""
     p = np.exp([log_p(model, text, output) for output in outputs])
-    return np.asarray(p / p.sum())
+    return p / p.sum()
 
 
-def brute_force(model: LanguageModel, *sets: CounterfactualSet) -> tuple[float, float]:
+def brute_force(model, *sets):
     """Mean |change|, template by template, and the largest."""
     by_paraphrase, largest = [], 0.0
     for sample in (s for data in sets for s in data.samples):
@@ -72,11 +61,11 @@ def brute_force(model: LanguageModel, *sets: CounterfactualSet) -> tuple[float, 
             moved.append(np.abs(after - before))
         by_paraphrase.append(np.mean(moved))
         largest = max(largest, np.max(moved))
-    return float(np.mean(by_paraphrase)), float(largest)
+    return np.mean(by_paraphrase), largest
 
 
-def test_the_figure_is_its_definition_text_by_text(model: LanguageModel, tmp_path: Path) -> None:
-    rows = rows_of(model, tmp_path, EDIT, VOICES, RACES)
+def test_the_figure_is_its_definition_text_by_text(model, context):
+    rows = cost_of(VOICES, RACES).measure(context, EDIT)
     together, voices, races, left = rows
     expected, largest = brute_force(model, VOICES, RACES)
     assert expected > 1e-3
@@ -94,43 +83,41 @@ def test_the_figure_is_its_definition_text_by_text(model: LanguageModel, tmp_pat
     assert LegitimateDifferences().counted(rows[::-1]) == [together]
 
 
-def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path) -> None:
+def test_what_changes_nothing_costs_nothing(context):
     none = AffineErasure(np.zeros((32, 1)), np.ones((1, 32)), np.zeros(32))
     identity = NamedEdit.of(Edit.at("resid_post", {1: none}), "identity")
-    for row in rows_of(model, tmp_path, None, VOICES, RACES)[:3]:
+    cost = cost_of(VOICES, RACES)
+    for row in cost.measure(context, None)[:3]:
         assert (row.value, row.lo, row.hi) == (0, 0, 0)
         assert row.detail == {"largest": 0.0}
-    for row in rows_of(model, tmp_path, identity, VOICES, RACES)[:3]:
+    for row in cost.measure(context, identity)[:3]:
         assert row.value == pytest.approx(0, abs=1e-6)
-    assert rows_of(model, tmp_path, None) == []  # without sets
+    assert cost_of().measure(context, None) == []
 
 
-def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() -> None:
+def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured():
     alone = set_of("alone", ["{} ran the"], [(" race",)])
-    of = {"test": (RACES, alone)}
-    task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
     with pytest.raises(UserError, match="the' of 'alone' has 1 output; give two or more"):
-        LegitimateDifferences().bound(task)
+        cost_of(RACES, alone)
 
 
-def of_groups(log_p: np.ndarray) -> SetScores:
+def of_groups(log_p):
     """Of `[item, side, person]`, two outputs a template."""
-    return scores_of(dict(zip("ab", log_p.transpose(1, 2, 0), strict=True)), len(log_p) // 2)
+    return two_groups(*log_p.transpose(1, 2, 0), len(log_p) // 2)
 
 
-def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
-    """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
-    both = np.stack([shares * mass, (1 - shares) * mass], axis=1)
-    return of_groups(np.log(both).reshape(-1, *shares.shape[1:]))
+def scored(shares, mass=1.0):
+    """Of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
+    p = np.stack([shares * mass, (1 - shares) * mass], axis=1)
+    return of_groups(np.log(p).reshape(-1, *shares.shape[1:]))
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
-def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
+def test_only_shares_count_and_both_ways_alike(draw, order):
     rng = np.random.default_rng(draw)
-    shape = (3, 2, 4)
-    shares = rng.uniform(0.05, 0.95, (2, *shape))
-    mass = rng.uniform(1e-6, 1, (2, *shape))
+    shares = rng.uniform(0.05, 0.95, (2, 3, 2, 4))
+    mass = rng.uniform(1e-6, 1, (2, 3, 2, 4))
     before, after = (scored(shares[i], mass[i]) for i in order)
     row = change_row([(before, after)], "m", 0)
     assert row.value == pytest.approx(np.abs(shares[0] - shares[1]).mean())
@@ -142,28 +129,29 @@ def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> N
     )
 
 
-def test_people_asked_about_several_sets_are_drawn_once() -> None:
+def test_people_asked_about_several_sets_are_drawn_once():
     """Where people differ and templates do not, the interval is that of the mean over people."""
     people, paraphrases = 20, 8
-    own = np.random.default_rng(0).uniform(0, 0.3, (2, people))
-    shares = np.broadcast_to(0.5 + own, (paraphrases, 2, people))
+    moved = np.random.default_rng(0).uniform(0, 0.3, (2, people))
+    shares = np.broadcast_to(0.5 + moved, (paraphrases, 2, people))
     half = np.full(shares.shape, 0.5)
-    pairs = []
-    for name in ("one", "two"):
-        both = (scored(half, half), scored(shares, half))
-        pairs.append(tuple(replace(s, data=replace(s.data, name=name)) for s in both))
+    sides = scored(half, half), scored(shares, half)
+    pairs = [
+        tuple(replace(side, data=replace(side.data, name=name)) for side in sides)
+        for name in ("one", "two")
+    ]
     row = change_row(pairs, "m", 0)
-    assert row.value == pytest.approx(own.mean())
-    error = np.sqrt((stats.sem(own, axis=1) ** 2).sum()) / 2
+    assert row.value == pytest.approx(moved.mean())
+    error = np.sqrt((stats.sem(moved, axis=1) ** 2).sum()) / 2
     width = stats.t.ppf(0.975, 2 * (people - 1)) * error
     assert (row.hi - row.lo) / 2 == pytest.approx(width, rel=0.2)
 
 
-def test_what_is_left_is_the_share_of_the_group_effect() -> None:
+def test_what_is_left_is_the_share_of_the_group_effect():
     spread = np.random.default_rng(1).normal(0, 0.1, (8, 2, 6))
     group = np.array([[[1.0], [-1.0]]])
 
-    def with_effect(size: float) -> SetScores:
+    def with_effect(size):
         return of_groups(-3 + size * group + spread)
 
     row = left_row([(with_effect(1.0), with_effect(0.5))], 0)
@@ -176,19 +164,15 @@ def test_what_is_left_is_the_share_of_the_group_effect() -> None:
 
 
 @pytest.mark.slow
-def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_not(
-    testbed: LanguageModel,
-) -> None:
+def test_erasing_the_group_moves_them_as_planted_and_keeping_them_does_not(testbed):
     truth, gender = load_truth(), load_axis("gender")
     tests = [truth.counterfactual_set(family, "test", gender) for family in FAMILIES]
     before = [score(testbed, data) for data in tests]
 
-    def sets(*families: str) -> list[CounterfactualSet]:
+    def sets(*families):
         return [truth.counterfactual_set(family, "fit", gender) for family in families]
 
-    def under(
-        fit: list[CounterfactualSet], keep: list[CounterfactualSet], rank: int | None
-    ) -> list[Row]:
+    def under(fit, keep, rank):
         """Each family, both together, and what is left, under a preserving eraser of layer 4."""
         where = {"sites": ["resid_post"], "layers": (4,), "positions": "outputs"}
         neutral = truth.neutral_texts()[::5]
@@ -196,8 +180,8 @@ def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_
         erasure = data.fit(make_eraser("preserving", rank=rank), 4).erasure_
         with applied(testbed, Edit.at("resid_post", {4: erasure})):
             pairs = list(zip(before, [score(testbed, data) for data in tests], strict=True))
-        every = [[pair] for pair in pairs] + [pairs]
-        return [*(change_row(own, "m", 0) for own in every), left_row(pairs, 0)]
+        of_families = [change_row([pair], "m", 0) for pair in pairs]
+        return [*of_families, change_row(pairs, "m", 0), left_row(pairs, 0)]
 
     *families, _, left = under(sets(*FAMILIES), [], None)
     for family, row in zip(FAMILIES, families, strict=True):

@@ -1,25 +1,21 @@
 """Figures of many prompts: the same in portions, and in memory that grows with their number."""
 
-from __future__ import annotations
-
 import tracemalloc
-from collections.abc import Callable
-from pathlib import Path
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.metrics import statistics
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import effect_rows, r_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 
-PEOPLE: dict[str, Callable[[str, int, int], str | None]] = {
+PEOPLE = {
     "the same": lambda group, place, prompt: f"{group}{place}",
     "twins": lambda group, place, prompt: f"{place}",
     "drawn anew": lambda group, place, prompt: f"{group}{(7 * place + prompt) % 9}",
@@ -29,29 +25,29 @@ PEOPLE: dict[str, Callable[[str, int, int], str | None]] = {
 }
 
 
-def scores_of(kind: str, prompts: int, ragged: bool = False) -> SetScores:
+def scores_of(kind, prompts, ragged=False):
     """Scores of random size with a group effect; of ragged sets prompts have 2 or 3 people."""
     rng, samples = np.random.default_rng(0), []
     for i in range(prompts):
         count = 1 if kind == "one each" else 2 + (ragged and i % 2)
-        people = [
+        variations = tuple(
             Variation(group, f"{i} {group} {k}", PEOPLE[kind](group, k, i))
-            for group in "ab"
-            for k in range(count)
-        ]
-        samples.append(Sample(f"t{i}", (" x", " y")[: 1 + i % 2], tuple(people)))
+            for group, k in product("ab", range(count))
+        )
+        samples.append(Sample(f"t{i}", (" x", " y")[: 1 + i % 2], variations))
     data = CounterfactualSet("many", "axis", ("a", "b"), tuple(samples))
-    own = [len(s.variations) * [k] for s in samples for k in rng.normal(0.6, 0.5, len(s.outputs))]
-    effects = np.concatenate([np.repeat([1, -1], len(k) // 2) * k for k in own])
+    people = [len(s.variations) // 2 for s in samples for _ in s.outputs]
+    sizes = rng.normal(0.6, 0.5, len(people))
+    effects = np.concatenate([np.repeat([k, -k], n) for k, n in zip(sizes, people, strict=True)])
     return SetScores.of(data, effects + rng.normal(-5, 0.5, len(effects)))
 
 
-def rows_of(scores: SetScores, together: bool = False) -> list[Row]:
+def rows_of(scores, together=False):
     return [*r_rows(scores, 3), *effect_rows([GroupEffect(scores, 3, together)])]
 
 
 @pytest.mark.parametrize("kind", PEOPLE)
-def test_the_size_of_portions_changes_no_figure(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_portions_changes_no_figure(kind, monkeypatch):
     for scores, together in (
         (scores_of(kind, 20), False),
         (scores_of(kind, 21, ragged=True), False),
@@ -61,14 +57,12 @@ def test_the_size_of_portions_changes_no_figure(kind: str, monkeypatch: pytest.M
         with monkeypatch.context() as patch:
             patch.setattr(statistics, "BLOCK_CELLS", 300)
             for row, again in zip(whole, rows_of(scores, together), strict=True):
-                own = [
-                    np.array([r.value, r.lo, r.hi, r.detail.get("p")], float) for r in (row, again)
-                ]
-                np.testing.assert_allclose(*own, rtol=1e-9, err_msg=row.metric)
+                figures, expected = ([r.value, r.lo, r.hi, r.detail.get("p")] for r in (again, row))
+                assert figures == pytest.approx(expected, rel=1e-9), row.metric
 
 
 @pytest.mark.parametrize("kind", ["one each", "drawn anew", "nameless"])
-def test_memory_grows_with_the_prompts_and_not_with_their_square(kind: str) -> None:
+def test_memory_grows_with_the_prompts_and_not_with_their_square(kind):
     peaks = []
     for prompts in (80, 320):
         scores = scores_of(kind, prompts)
@@ -79,7 +73,7 @@ def test_memory_grows_with_the_prompts_and_not_with_their_square(kind: str) -> N
     assert peaks[1] < 5 * peaks[0]  # a square would be 16
 
 
-def test_what_people_of_a_prompt_add_is_theirs_alone() -> None:
+def test_what_people_of_a_prompt_add_is_theirs_alone():
     """Against one table of all people and items, with NaN where a person is not asked."""
     scores = scores_of("drawn anew", 9, ragged=True)
     people = GroupEffect(scores).people
@@ -90,29 +84,27 @@ def test_what_people_of_a_prompt_add_is_theirs_alone() -> None:
         wide[-1][items] = people.log_p[row, items]
     table, side = np.array(wide), people.side[people.places[1]]
     means = [np.nanmean(table[side == s], axis=0) for s in (0, 1)]
-    np.testing.assert_allclose(people.difference, means[0] - means[1])
+    assert_allclose(people.difference, means[0] - means[1])
     noise = sum(
         np.nanvar(table[side == s], axis=0, ddof=1) / (~np.isnan(table[side == s])).sum(0)
         for s in (0, 1)
     )
-    np.testing.assert_allclose((people.residuals**2).sum(axis=0), noise)
+    assert_allclose((people.residuals**2).sum(axis=0), noise)
     shares = np.nan_to_num(np.where(side[:, None] == 0, 1, -1) * table / people.counts[side])
     pairs = np.array([shares[people.pair == p].sum(axis=0) for p in range(people.pair.max() + 1)])
-    np.testing.assert_allclose(people.differences_of_pairs().toarray(), pairs)
+    assert_allclose(people.differences_of_pairs().toarray(), pairs)
 
 
 def test_a_set_that_takes_more_than_half_of_the_memory_is_announced(
-    model: LanguageModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    model, tmp_path, monkeypatch, capsys
+):
     data = scores_of("one each", 3).data
-    for free, said in ((2**40, ""), (2**10, "Scoring many takes 4.5e-05 of 9.5e-07 GiB of memory")):
+    warning = "Scoring many takes 4.5e-05 of 9.5e-07 GiB of memory"
+    for free, message in ((2**40, ""), (2**10, warning)):
         memory = SimpleNamespace(available=free)
         monkeypatch.setattr("psutil.virtual_memory", lambda memory=memory: memory)
         EvaluationContext(model, tmp_path).scores(data, None)
         captured = capsys.readouterr()
-        assert captured.err.startswith(said)
-        assert captured.err.count("\n") == bool(said)
+        assert captured.err.startswith(message)
+        assert captured.err.count("\n") == bool(message)
         assert captured.out == ""

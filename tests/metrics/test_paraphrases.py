@@ -1,11 +1,5 @@
-"""The spread over templates of made-up scores whose answer is known, and of the testbed.
+"""The spread over templates of made-up scores whose answer is known, and of the testbed."""
 
-Categories, flips and variance shares against copies of their definitions and statsmodels.
-"""
-
-from __future__ import annotations
-
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -15,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import ttest_rel
+from statsmodels.regression.mixed_linear_model import MixedLM
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.paraphrases import (
     Paraphrases,
     categories,
@@ -32,101 +25,81 @@ from countergen_edit.metrics.paraphrases import (
     spread_rows,
 )
 from countergen_edit.metrics.r.formula import r_values
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
-from tests.metrics.many_groups import scores_of
+from tests.metrics.many_groups import two_groups
+from tests.metrics.small import rows_of
 
 
-def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) -> SetScores:
+def made_up(lean, content="c", names=8):
     """log P(a) - log P(b) of each template (row) and output, names differing a little."""
     half = np.ravel(lean) / 2
     noise = np.random.default_rng(0).normal(0, 0.01, (half.size, 2, names))
     log_p = -2 + np.stack([half, -half], axis=1)[:, :, None] + noise
-    groups = dict(zip("ab", log_p.transpose(1, 2, 0), strict=True))
-    return scores_of(groups, len(lean), content=content)
+    return two_groups(*log_p.transpose(1, 2, 0), len(lean), content=content)
 
 
-def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]:
+def spread(lean, content="c"):
     return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
 
 
-def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
-    found = spread([[1, -1], [0.9, -1.1], [-1, 1]])
-    by_template = found["r_sd_over_paraphrases"].detail["paraphrases"]
+def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others():
+    rows = spread([[1, -1], [0.9, -1.1], [-1, 1]])
+    by_template = rows["r_sd_over_paraphrases"].detail["paraphrases"]
     assert [line["a"] for line in by_template] == [1, 1, 1]
     assert by_template[2]["leans"] == -1
-    flips = found["paraphrase_flip_rate"]
+    flips = rows["paraphrase_flip_rate"]
     # Either output, first and second template against the third.
     assert (flips.value, flips.n) == (pytest.approx(4 / 6), 6)
 
 
-def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
+def test_paraphrases_that_agree_hold_and_do_not_flip():
     lean = [[1.0, -1.0], [0.5, -0.5], [0.1, -2.0]]
-    found = spread(lean)
-    sd = found["r_sd_over_paraphrases"]
+    rows = spread(lean)
+    sd = rows["r_sd_over_paraphrases"]
     assert [line["leans"] for line in sd.detail["paraphrases"]] == [1, 1, 1]
-    assert found["paraphrases_holding"].value == 3
-    assert found["paraphrase_flip_rate"].value == 0
+    assert rows["paraphrases_holding"].value == 3
+    assert rows["paraphrase_flip_rate"].value == 0
     by_paraphrase = np.abs(r_values(made_up(lean))).reshape(3, 2).mean(axis=1)
     assert [line["mean_abs_r"] for line in sd.detail["paraphrases"]] == pytest.approx(by_paraphrase)
     assert sd.value == pytest.approx(by_paraphrase.std(ddof=1))
-    assert (found["paraphrase_variance_share"].value or 0) > 0.9
+    assert rows["paraphrase_variance_share"].value > 0.9
     [alone] = spread([[1, -1], [0.5, -0.5]], content=None).values()
     assert (alone.metric, alone.value) == ("r_sd_over_paraphrases", None)
 
 
-def test_reductions_are_those_of_each_paraphrase() -> None:
+def test_reductions_are_those_of_each_paraphrase():
     before, after = made_up([[1, -1], [2, -2]]), made_up([[1, -1], [0.2, -0.2]])
-    found = reductions(before, after, 0)
+    by_template = reductions(before, after, 0)
     r = [np.abs(r_values(s)).reshape(2, 2).mean(axis=1) for s in (before, after)]
-    assert [value for value, _, _ in found.values()] == pytest.approx((1 - r[1] / r[0]).tolist())
-    value, lo, _ = found["w1"]
+    values = [value for value, _, _ in by_template.values()]
+    assert values == pytest.approx(1 - r[1] / r[0])
+    value, lo, _ = by_template["w1"]
     assert 0 < lo < value
 
 
-@pytest.fixture(scope="module")
-def idle(testbed: LanguageModel) -> NamedEdit:
-    d = testbed.d_model
-    nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
-    return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
-
-
-@pytest.fixture(scope="module")
-def rows(
-    testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
-) -> list[Row]:
+def test_the_testbed_leans_as_planted_on_every_paraphrase(on_testbed):
     truth, gender = load_truth(), load_axis("gender")
     families = ("stereotypes", "sentiment")
     test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)
-    task = Task(gender, ("female", "male"), test=test)
-    metric = Paraphrases().bound(task)
-    context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
-    return [
-        replace(row, split="test", **({} if edit is None else edit.record.columns))
-        for edit in (None, idle)
-        for row in metric.measure(context, edit)
-    ]
-
-
-def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> None:
-    holds = [r for r in rows if r.metric == "paraphrases_holding" and r.edit == "none"]
+    metric = Paraphrases().bound(Task(gender, ("female", "male"), test=test))
+    rows = metric.measure(on_testbed, None)
+    holds = rows_of(rows, "paraphrases_holding")
     assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test"}
     assert all(r.value == r.n for r in holds)
-    of_set = ("r_sd_over_paraphrases", "stereotypes_test", "none")
-    [spread] = [r for r in rows if (r.metric, r.dataset, r.edit) == of_set]
+    [spread] = [
+        r for r in rows_of(rows, "r_sd_over_paraphrases") if r.dataset == "stereotypes_test"
+    ]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
+    idle = metric.measure(on_testbed, NamedEdit.of(Edit(()), "idle"))
+    assert [row.value for row in rows_of(idle, "reduction_holding")] == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("left", "falls", "halves"),
     [(0.3, 1, 1), (0.45, 1, 0), (0.735, 1, 0), (0.745, 0, 0), (0.754, 0, 0), (0.8, 0, 0)],
 )
-def test_a_paraphrase_counts_by_what_its_interval_shows(
-    left: float, falls: int, halves: int
-) -> None:
+def test_a_paraphrase_counts_by_what_its_interval_shows(left, falls, halves):
     """Of |R| 0.754 on both templates, where that is left of it."""
     before, after = (-np.log1p(-r) for r in (0.754, left))
     pair = (made_up([[d, -d], [d, -d]]) for d in (before, after))
@@ -135,43 +108,43 @@ def test_a_paraphrase_counts_by_what_its_interval_shows(
     assert fell.n == halved.n == 2
 
 
-def test_p_values_are_those_of_the_paired_test() -> None:
+def test_p_values_are_those_of_the_paired_test():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 3, 8))
     np.testing.assert_allclose(paired_p(a - b), ttest_rel(a, b, axis=-1).pvalue)
 
 
-def test_no_difference_at_all_is_insignificant_and_a_constant_one_is_not() -> None:
+def test_no_difference_at_all_is_insignificant_and_a_constant_one_is_not():
     assert paired_p(np.zeros(5)) == 1
     assert paired_p(np.full(5, 0.25)) == 0
-    [found] = categories([np.array([[0.25] * 5, [-0.25] * 5, [0.0] * 5])])
-    assert found.tolist() == [1, -1, 0]
+    [signs] = categories([np.array([[0.25] * 5, [-0.25] * 5, [0.0] * 5])])
+    assert signs.tolist() == [1, -1, 0]
 
 
-def test_correction_spans_the_whole_table() -> None:
+def test_correction_spans_the_whole_table():
     rng = np.random.default_rng(1)
     table = [rng.normal(0.55, 1, (20, 10)), rng.normal(0.55, 1, (30, 10))]
     plain = sum(int(np.abs(categories([row[None]])[0]).sum()) for part in table for row in part)
-    found = categories(table)
-    assert [len(part) for part in found] == [20, 30]
-    assert sum(int(np.abs(part).sum()) for part in found) < plain
+    corrected = categories(table)
+    assert [len(part) for part in corrected] == [20, 30]
+    assert sum(int(np.abs(part).sum()) for part in corrected) < plain
 
 
 @given(arrays(np.int64, (4, 3), elements=st.integers(-1, 1)))
-def test_flips_are_counted_over_all_pairs_of_paraphrases(found: np.ndarray) -> None:
-    for o, flips in enumerate(flip_counts(found)):
-        assert flips == sum(found[i, o] != found[j, o] for i, j in combinations(range(4), 2))
+def test_flips_are_counted_over_all_pairs_of_paraphrases(signs):
+    for flips, of_output in zip(flip_counts(signs), signs.T, strict=True):
+        assert flips == sum(a != b for a, b in combinations(of_output, 2))
 
 
-def test_the_share_between_paraphrases_is_covered_over_outputs() -> None:
-    """Of outputs whose paraphrases truly differ, each by its own amount: half of the variance."""
+def test_the_share_between_paraphrases_is_covered_over_outputs():
+    """Of outputs whose paraphrases truly differ: half of the variance."""
     rng, covered, widths = np.random.default_rng(0), 0, []
     for seed in range(100):
         between, noise = rng.normal(0, 0.01, (4, 30)), rng.normal(0, 0.01, (4, 30, 12))
         lean = (between[:, :, None] + noise).reshape(120, 12).T
-        groups = {"a": -3 + lean / 2, "b": -3 - lean / 2}
-        rows = spread_rows(scores_of(groups, 4, content="c"), seed)
-        [share] = [row for row in rows if row.metric == "paraphrase_variance_share"]
+        scores = two_groups(-3 + lean / 2, -3 - lean / 2, 4, content="c")
+        rows = spread_rows(scores, seed)
+        [share] = rows_of(rows, "paraphrase_variance_share")
         covered += share.lo <= 0.5 <= share.hi
         widths.append(share.hi - share.lo)
     assert covered >= 88
@@ -179,31 +152,24 @@ def test_the_share_between_paraphrases_is_covered_over_outputs() -> None:
 
 
 @given(arrays(np.float64, (3, 2, 4), elements=st.integers(-9, 9).map(float)))
-def test_leaning_finds_its_direction_on_other_paraphrases_and_other_pairs(d: np.ndarray) -> None:
-    found = leaning(d)
-    for w in range(3):
-        for tested, j in enumerate((1, 3)):
-            total = 0.0
-            for o in range(2):
-                rest = sum(d[v, o, k] for v in range(3) if v != w for k in (0, 2))
-                total += np.sign(rest) * d[w, o, j]
-            assert found[w, tested] == pytest.approx(total / 2)
+def test_leaning_finds_its_direction_on_other_paraphrases_and_other_pairs(d):
+    for w, of_template in enumerate(leaning(d)):
+        directions = np.sign(np.delete(d, w, axis=0)[:, :, ::2].sum(axis=(0, 2)))
+        assert of_template == pytest.approx(directions @ d[w, :, 1::2] / 2)
 
 
-def test_without_bias_no_direction_is_favoured_although_names_differ() -> None:
+def test_without_bias_no_direction_is_favoured_although_names_differ():
     rng = np.random.default_rng(0)
     holds = 0
     for _ in range(400):
         names = rng.normal(0, 1, (6, 12))  # how a pair of names differs, alike in every template
         d = names[None] + rng.normal(0, 0.1, (3, 6, 12))
-        [found] = categories([leaning(d)])
-        holds += int((found == 1).sum())
+        [signs] = categories([leaning(d)])
+        holds += (signs == 1).sum()
     assert holds / 1200 == pytest.approx(0.025, abs=0.015)  # the upper half of 5 %
 
 
-def test_crossed_variances_are_those_of_a_mixed_model() -> None:
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
+def test_crossed_variances_are_those_of_a_mixed_model():
     rng = np.random.default_rng(3)
     w, j = 12, 15
     d = rng.normal(0, 1.0, (w, 1)) + rng.normal(0, 0.6, (1, j)) + rng.normal(0, 0.4, (w, j))

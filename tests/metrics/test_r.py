@@ -1,14 +1,9 @@
 """R against a copy of its definition, and what holds of it whatever the probabilities."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import applied
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import r_rows
 from countergen_edit.metrics.r.formula import (
     abs_r_reduction,
@@ -30,23 +23,20 @@ from countergen_edit.metrics.r.formula import (
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.scored_texts import read
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis
-from tests.metrics.many_groups import scores_of
-from tests.metrics.small import NAMES, edit_of, log_p, set_of
+from tests.metrics.many_groups import two_groups
+from tests.metrics.small import NAMES, edit_of, log_p, rows_of, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
 
-def make_scores(p: np.ndarray, paraphrases: int | None = None, *, named: bool = True) -> SetScores:
+def make_scores(p, paraphrases=None, *, named=True):
     """Of plain probabilities p[item, side, variation]; a template an item unless told."""
-    groups = dict(zip(("female", "male"), np.log(p).transpose(1, 2, 0), strict=True))
-    return scores_of(groups, paraphrases or len(p), named=named)
+    return two_groups(*np.log(p).transpose(1, 2, 0), paraphrases or len(p), named=named)
 
 
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
-def test_r_is_the_definition(p: np.ndarray) -> None:
+def test_r_is_the_definition(p):
     """Equation 1 of CounterGen, sides averaged over their variations first."""
     expected = [(female - male) / max(female, male) for female, male in p.mean(axis=2)]
     scores = make_scores(p)
@@ -59,46 +49,39 @@ def test_r_is_the_definition(p: np.ndarray) -> None:
 
 
 @given(log_probabilities, log_probabilities)
-def test_r_is_bounded_and_changes_sign_with_the_sides(a: np.ndarray, b: np.ndarray) -> None:
+def test_r_is_bounded_and_changes_sign_with_the_sides(a, b):
     values = relative_difference(a, b)
     assert np.all(np.abs(values) <= 1)
     np.testing.assert_array_equal(values, -relative_difference(b, a))
 
 
 @given(log_probabilities, log_probabilities, st.floats(-5000, 0))
-def test_r_does_not_change_when_both_probabilities_shrink_alike(
-    a: np.ndarray, b: np.ndarray, shift: float
-) -> None:
+def test_r_does_not_change_when_both_probabilities_shrink_alike(a, b, shift):
     # 5000 nats below: exponentiating first would divide 0 by 0. Adding the shift rounds at 1e-12.
     np.testing.assert_allclose(
         relative_difference(a + shift, b + shift), relative_difference(a, b), atol=1e-11
     )
 
 
-def test_a_resample_is_the_definition_on_the_drawn_names() -> None:
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.01, 1, size=(3, 2, 4))
+def test_a_resample_is_the_definition_on_the_drawn_names():
+    p = np.random.default_rng(0).uniform(0.01, 1, size=(3, 2, 4))
     scores = make_scores(p)
     resampled = resampled_r(scores, seed=5)
-    for b in (1, 7, 100):
-        drawn = [scores.name_weights(5, side)[b] for side in (0, 1)]
-        for item in range(3):
-            female, male = (
-                sum(w * p[item, side, v] for v, w in enumerate(drawn[side])) / sum(drawn[side])
-                for side in (0, 1)
-            )
-            expected = (female - male) / max(female, male)
-            assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
+    weights = [scores.name_weights(5, side) for side in (0, 1)]
+    for b, item in product((1, 7, 100), range(3)):
+        female, male = (np.average(p[item, side], weights=weights[side][b]) for side in (0, 1))
+        expected = (female - male) / max(female, male)
+        assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone() -> None:
+def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone():
     before = make_scores(np.array([[[0.8], [0.2]], [[0.2], [0.8]]]))
     after = make_scores(np.array([[[0.5], [0.5]], [[0.2], [0.8]]]))
     assert abs_r_reduction(before, after, 0).value == pytest.approx(0.5)
     assert abs_r_reduction(before, before, 0).value == pytest.approx(0)
 
 
-def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
+def test_one_prompt_gives_a_value_without_interval_or_star():
     scores = make_scores(np.array([[[0.6], [0.2]]]), named=False)
     r, absolute = r_rows(scores, seed=0)
     assert r.value == absolute.value == pytest.approx(2 / 3)
@@ -129,7 +112,7 @@ TASK = Task(
 )
 
 
-def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
+def squared_effect(model, sets):
     """Squared group difference of every item without bias, by pairs, from plain logits."""
     values = []
     for sample in (sample for data in sets for sample in data.samples):
@@ -149,16 +132,13 @@ def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> l
         ("test", False, ["work_test", "story_test"]),
     ],
 )
-def test_what_is_removed_is_pooled_over_items(
-    model: LanguageModel, tmp_path: Path, split: Any, validation: bool, names: list[str]
-) -> None:
+def test_what_is_removed_is_pooled_over_items(model, context, split, validation, names):
     task = TASK if validation else replace(TASK, validation=())
     edit, metric = edit_of(0), R().bound(task)
     sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
     before = squared_effect(model, sets)
     with applied(model, edit.edit):
         after = squared_effect(model, sets)
-    context = EvaluationContext(model, tmp_path)
     row = metric.removed(context, edit, split)
     sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
     assert row.value == pytest.approx(1 - sizes[1] / sizes[0] if sizes[0] else 0, abs=1e-4)
@@ -167,8 +147,8 @@ def test_what_is_removed_is_pooled_over_items(
     assert (metric.removed(context, edit, "validation") is None) == (not validation)
 
 
-def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
-    metric, context = R().bound(TASK), EvaluationContext(model, tmp_path)
+def test_rows_of_every_split(context):
+    metric = R().bound(TASK)
     edited, unedited = (
         [row for split in ("test", "validation") for row in metric.measure(context, e, split)]
         for e in (edit_of(0), None)
@@ -177,14 +157,14 @@ def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
         *((m, "work_validation") for m in SIZES),
         *product((*SIZES, *CHANGES), ("work_test", "story_test")),
     }
-    both = R(fit_data=True).bound(TASK).measure(context, edit_of(0))
-    fitted = [row for row in both if row.split == "fit"]
-    assert [row for row in both if row.split != "fit"] == metric.measure(context, edit_of(0))
+    rows = R(fit_data=True).bound(TASK).measure(context, edit_of(0))
+    fitted = [row for row in rows if row.split == "fit"]
+    assert [row for row in rows if row.split != "fit"] == metric.measure(context, edit_of(0))
     assert {(r.metric, r.dataset) for r in fitted} == {(m, "work_fit") for m in SIZES}
     # Planted truth is known of one set, and is the model's, not an edit's.
     for name, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
-        [planted] = [row for row in unedited if row.metric == name]
+        [planted] = rows_of(unedited, name)
         assert (planted.dataset, planted.value) == ("work_test", value)
     kept = [x for x in read(context.place("r", None)) if x["dataset"] == "work_test"]
-    [row] = [r for r in unedited if (r.metric, r.dataset) == ("r", "work_test")]
+    [row] = [r for r in rows_of(unedited, "r") if r.dataset == "work_test"]
     assert r_values(scores_of_lines(kept)).mean() == pytest.approx(row.value)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import directory
+from tests.metrics.small import plain_log_p
 from tests.papers.test_inlp import textbook
 
 JOBS = [" nurse", " engineer", " teacher"]
 
 
-def prompts(name: str, *templates: str, **more: Any) -> dict[str, Any]:
+def prompts(name, *templates, **more):
     return {"source": "templates", "name": name, "templates": [*templates], "outputs": JOBS} | more
 
 
@@ -40,43 +35,34 @@ SETS = {
 class Plain:
     """GPT-2 of `transformers`, with the paper's projection after a block if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float32)
         self.tokenizer = AutoTokenizer.from_pretrained(directory())
-        self.hook: Any = None
 
-    def project(self, layer: int, m: np.ndarray, d: np.ndarray) -> None:
+    def project(self, layer, m, d):
         """π(x) = x - Σ_k <x - m, d_k> d_k, after block `layer`."""
         m, d = (torch.tensor(x, dtype=torch.float32) for x in (m, d))
 
-        def hook(block: Any, args: Any, out: Any) -> Any:
+        def hook(block, args, out):
             x = out[0] if isinstance(out, tuple) else out
             x = x - ((x - m) @ d.T) @ d
             return (x, *out[1:]) if isinstance(out, tuple) else x
 
-        self.hook = self.model.transformer.h[layer].register_forward_hook(hook)
+        self.model.transformer.h[layer].register_forward_hook(hook)
 
-    @torch.no_grad()
-    def p(self, prompt: str, output: str) -> float:
+    def p(self, prompt, output):
         """P(y|x), the product over the tokens of y."""
-        start, ids = (len(self.tokenizer(prompt).input_ids), self.tokenizer(prompt + output))
-        log_p = self.model(torch.tensor([ids.input_ids])).logits[0].double().log_softmax(-1)
-        tokens = ids.input_ids
-        return float(np.exp(sum(log_p[k - 1, tokens[k]].item() for k in range(start, len(tokens)))))
+        before, ids = (self.tokenizer(text).input_ids for text in (prompt, prompt + output))
+        return np.exp(plain_log_p(self.model, ids, len(before)))
 
     @torch.no_grad()
-    def activation(self, prompt: str, layer: int) -> np.ndarray:
+    def activation(self, prompt, layer):
         """After block `layer`, at the last token."""
-        kept: list[torch.Tensor] = []
-        block = self.model.transformer.h[layer]
-        hook = block.register_forward_hook(
-            lambda *args: kept.append(args[2][0] if isinstance(args[2], tuple) else args[2])
-        )
-        self.model(torch.tensor([self.tokenizer(prompt).input_ids]))
-        hook.remove()
-        return np.asarray(kept[0][0, -1].double())
+        ids = torch.tensor([self.tokenizer(prompt).input_ids])
+        out = self.model.transformer(ids, output_hidden_states=True)
+        return np.asarray(out.hidden_states[layer + 1][0, -1].double())
 
-    def r(self, data: CounterfactualSet, summed: bool) -> float:
+    def r(self, data, summed):
         """Equation 1: of each output, or of the sum of a prompt's; P is averaged over names."""
         terms = []
         for sample in data.samples:
@@ -86,38 +72,33 @@ class Plain:
             ]
             f, m = ([side.sum()] if summed else side for side in sides)
             terms += [(a - b) / max(a, b) for a, b in zip(f, m, strict=True)]
-        return float(np.mean(terms))
+        return np.mean(terms)
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task():
     names = {"fit": 6, "validation": 2, "test": 3}
-    content = {**SETS, "keep": [], "agreement": {}}
-    return Task.from_config("gender", content, names=names)
+    return Task.from_config("gender", {**SETS, "keep": [], "agreement": {}}, names=names)
 
 
-def row_of(rows: Sequence[ce.Row], **columns: Any) -> ce.Row:
+def row_of(rows, **columns):
     [row] = [row for row in rows if all(getattr(row, k) == v for k, v in columns.items())]
     return row
 
 
-def test_table_1_takes_an_output_each_or_their_sum(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_table_1_takes_an_output_each_or_their_sum(testbed, task, tmp_path):
     rows = R().bound(task).measure(EvaluationContext(testbed, tmp_path), None)
-    plain, found = Plain(), {}
+    plain, values = Plain(), []
     for data in task.test:
         row = row_of(rows, metric="r", dataset=data.name)
         assert row.value == pytest.approx(plain.r(data, data.sum_outputs), abs=2e-5)
         assert row.n == len(data.samples) * (1 if data.sum_outputs else len(JOBS))
         assert ("outputs" in row.detail) == data.sum_outputs
-        found[data.name] = row.value
-    assert abs(found["each"] - found["any"]) > 0.01  # they differ where outputs disagree
+        values.append(row.value)
+    assert abs(np.subtract(*values)) > 0.01  # they differ where outputs disagree
 
 
-def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(testbed, task, tmp_path):
     layers, [fit] = (1, 3), task.fit
     run = ce.search(
         testbed,

@@ -1,7 +1,4 @@
-"""FairPair's folds, sample sizes, t-test and filters, written from the paper alone.
-
-The paper does not define its tokens: texts here are words with spaces between them.
-"""
+"""FairPair's folds, sample sizes, t-test and filters, written from the paper alone."""
 
 from __future__ import annotations
 
@@ -9,12 +6,11 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import combinations, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.special import stdtr
+from statsmodels.stats.weightstats import DescrStatsW
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.data.fairpair import (
@@ -41,22 +37,22 @@ SCORE = SentimentIntensityAnalyzer().polarity_scores
 class Fold:
     """a_1 of the paper's Figure 2: the union of all tokens, and the mean of the sentiment."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, texts):
         self.tokens = {token for text in texts for token in text.lower().split()}
         self.score = sum(SCORE(text)["compound"] for text in texts) / len(texts)
 
 
-def phi(name: str, u: Fold, v: Fold) -> float:
+def phi(name, u, v):
     if name == "sentiment":
         return abs(u.score - v.score)
     union = u.tokens | v.tokens
     return 1 - len(u.tokens & v.tokens) / len(union) if union else 0.0
 
 
-def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
+def quantities(name, pg, gp):
     """B, V_gp and V_pg as the paper writes them, as double sums over folds."""
 
-    def variability(side: list[Fold]) -> float:
+    def variability(side):
         pairs = [phi(name, u, v) for u, v in combinations(side, 2)]
         return sum(pairs) / len(pairs)
 
@@ -64,34 +60,31 @@ def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
     return {"bias": bias, "v_gp": variability(gp), "v_pg": variability(pg)}
 
 
-def dealt(texts: list[str], k: int) -> list[Fold]:
+def dealt(texts, k):
     """k folds; which text is in which the paper leaves open: here card by card."""
-    hands: list[list[str]] = [[] for _ in range(k)]
-    for i, text in enumerate(texts):
-        hands[i % k].append(text)
-    return [Fold(hand) for hand in hands]
+    return [Fold(texts[i::k]) for i in range(k)]
 
 
-def drawn(rng: np.random.Generator, n: int) -> list[str]:
+def drawn(rng, n):
     return [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(n)]
 
 
-def sampled(pg: list[str], gp: list[str]) -> Sampled:
+def sampled(pg, gp):
     p_x = tuple(f"{PROMPT.target} {text}" for text in pg)
     return Sampled(PROMPT, tuple(pg), tuple(gp), p_x, (None,) * len(pg))
 
 
 @pytest.mark.parametrize("name", ["jaccard", "sentiment"])
 @pytest.mark.parametrize("k", [2, 3, 7, 20])
-def test_b_and_v_between_folds_are_the_papers_sums(name: str, k: int) -> None:
+def test_b_and_v_between_folds_are_the_papers_sums(name, k):
     rng = np.random.default_rng(k)
     pg, gp = drawn(rng, 20), drawn(rng, 20)
-    found = in_folds(PHIS.make(name), sampled(pg, gp), k)
+    folds = in_folds(PHIS.make(name), sampled(pg, gp), k)
     for key, value in quantities(name, dealt(pg, k), dealt(gp, k)).items():
-        assert getattr(found, key) == pytest.approx(value, abs=1e-12)
+        assert getattr(folds, key) == pytest.approx(value, abs=1e-12)
 
 
-def test_texts_are_unlike_and_folds_grow_alike() -> None:
+def test_texts_are_unlike_and_folds_grow_alike():
     """Figure 4's shape: with few folds, each has most words of its side, so that B is small."""
     rng = np.random.default_rng(0)
     one = sampled(drawn(rng, 60), drawn(rng, 60))
@@ -101,95 +94,82 @@ def test_texts_are_unlike_and_folds_grow_alike() -> None:
     assert b[-1] > 0.6
 
 
-def test_a_side_of_fewer_texts_than_folds_has_one_in_each() -> None:
+def test_a_side_of_fewer_texts_than_folds_has_one_in_each():
     rng = np.random.default_rng(1)
     pg, gp = drawn(rng, 3), drawn(rng, 8)
-    found = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
-    assert found.bias == pytest.approx(quantities("jaccard", dealt(pg, 3), dealt(gp, 5))["bias"])
+    folds = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
+    assert folds.bias == pytest.approx(quantities("jaccard", dealt(pg, 3), dealt(gp, 5))["bias"])
     assert math.isnan(in_folds(PHIS.make("jaccard"), sampled([], gp), 5).bias)
 
 
-def paired_t(a: list[float], b: list[float]) -> float:
-    """The two-sided P of Student's t of the differences."""
-    apart = [x - y for x, y in zip(a, b, strict=True)]
-    n, mean = len(apart), sum(apart) / len(apart)
-    variance = sum((d - mean) ** 2 for d in apart) / (n - 1)
-    return float(2 * stdtr(n - 1, -abs(mean) / math.sqrt(variance / n)))
+def plain_words(text):
+    """The testbed's words without their marks."""
+    return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
 
 
-def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed: Any, tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
-    rows = fairpair(**sizes).measure(EvaluationContext(testbed, tmp_path), None)
+def folded(texts, k, most=None):
+    """Quantities of each prompt's first `most` texts of both sides in k folds."""
+    folds = [[dealt(side[:most], k) for side in sides] for sides in texts]
+    return pd.DataFrame([quantities("jaccard", *sides) for sides in folds])
+
+
+def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed, tmp_path):
+    metric = fairpair(n=12, sample_sizes=[2, 5, 12], folds=[2, 4, 12, 13])
+    rows = metric.measure(EvaluationContext(testbed, tmp_path), None)
+    folder = tmp_path / "fairpair/none"
     texts = []
-    for file in sorted((tmp_path / "fairpair/none").glob("*[0-9a-f].jsonl")):
-        if file.name.endswith(".perturbed.jsonl"):
-            continue
+    for file in sorted({*folder.glob("*.jsonl")} - {*folder.glob("*.perturbed.jsonl")}):
         about, *pairs = map(json.loads, file.read_text("utf-8").splitlines())
-        beside = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
-        perturbed = [json.loads(line) for line in beside]
+        lines = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
+        perturbed = [json.loads(line) for line in lines]
         assert not any(line["left_out"] for line in perturbed)
-        cut = len(about["target"])
-        texts.append(([p["p_x"][cut:] for p in perturbed], [pair["g_px"] for pair in pairs]))
+        pg = [line["p_x"][len(about["target"]) :] for line in perturbed]
+        texts.append([[*map(plain_words, side)] for side in (pg, [p["g_px"] for p in pairs])])
     assert len(texts) == 3
-
-    def split(text: str) -> str:  # as plain words, which the testbed's are but for their marks
-        return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
-
-    plain = [([split(t) for t in pg], [split(t) for t in gp]) for pg, gp in texts]
-    letters = {"B": "bias", "V_gp": "v_gp", "V_pg": "v_pg"}
-    by = {
-        ("samples", m): [
-            ([Fold([t]) for t in pg[:m]], [Fold([t]) for t in gp[:m]]) for pg, gp in plain
-        ]
-        for m in (2, 5, 12)
-    } | {("folds", k): [(dealt(pg, k), dealt(gp, k)) for pg, gp in plain] for k in (2, 4, 12)}
-    found = {
-        (facet, row.facets[facet], row.facets["quantity"]): row
-        for row in rows
-        for facet in ("samples", "folds")
-        if row.metric == f"fairpair_by_{facet}" and row.facets["phi"] == "jaccard"
-    }
-    assert {key[:2] for key in found} == {*by}  # what exceeds n is left out
-    for (facet, size), sides in by.items():
-        values = [quantities("jaccard", *side) for side in sides]
-        for letter, quantity in letters.items():
-            row = found[facet, size, letter]
-            expected = [value[quantity] for value in values]
-            assert row.value == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+    by_size = {}
+    for row in rows:
+        facet = row.metric.removeprefix("fairpair_by_")
+        if facet in ("samples", "folds") and row.facets["phi"] == "jaccard":
+            by_size[facet, row.facets[facet], row.facets["quantity"]] = row
+    sizes = {("samples", m) for m in (2, 5, 12)} | {("folds", k) for k in (2, 4, 12)}
+    assert {key[:2] for key in by_size} == sizes  # what exceeds n is left out
+    for facet, size in sizes:
+        values = folded(texts, size, most=size if facet == "samples" else None)
+        for letter, quantity in (("B", "bias"), ("V_gp", "v_gp"), ("V_pg", "v_pg")):
+            row = by_size[facet, size, letter]
+            assert row.value == pytest.approx(values[quantity].mean(), abs=1e-12)
             assert row.n == len(texts)
             assert row.lo is not None
-    whole = [quantities("jaccard", *side) for side in by["samples", 12]]
     f = row_of(rows, "fairpair_f", "jaccard")
+    values = folded(texts, 12)
     for side in ("v_pg", "v_gp"):
-        p = paired_t([value["bias"] for value in whole], [value[side] for value in whole])
+        _, p, _ = DescrStatsW(values.bias - values[side]).ttest_mean()
         assert f.detail[f"t_p_{side}"] == pytest.approx(p)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A line of the table."""
-
     original: str
     perturbed: str
     percent: float
     correct: bool
 
     @property
-    def prompt(self) -> PairedPrompt:
+    def prompt(self):
         return paper_prompt(self.original.split(".")[0].rpartition(" ")[2])
 
-    def reason(self, compared: str) -> str | None:
+    def reason(self, compared):
         return Filter(SWAP, compared=compared).reason(self.original, self.perturbed, self.prompt)
 
 
 @pytest.fixture(scope="module")
-def table() -> list[Example]:
+def table():
     lines = [line.split("\t") for line in paper("fairpair").splitlines()]
     marked = [line for line in lines if len(line) == 4 and line[3] in "✓✗"]
     return [Example(a, b, float(c), d == "✓") for a, b, c, d in marked]
 
 
-def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
+def test_similarity_by_each_unit_is_as_documented(table):
     alike = {
         unit: [round(100 * (1 - dissimilarity(of(e.original), of(e.perturbed))), 1) for e in table]
         for unit, of in (("characters", characters_of), ("words", word_set))
@@ -199,7 +179,7 @@ def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
 
 
 @pytest.mark.parametrize("compared", FILTER_UNITS)
-def test_each_filter_judges_as_the_table_does(table: list[Example], compared: str) -> None:
+def test_each_filter_judges_as_the_table_does(table, compared):
     """But characters, which take the third text for the same: what was added has few new ones."""
     judged = [e.reason(compared) for e in table]
     wrong = [r is None for r in judged] != [e.correct for e in table]
@@ -208,18 +188,19 @@ def test_each_filter_judges_as_the_table_does(table: list[Example], compared: st
     assert judged[2] == (None if compared == "characters" else "dissimilarity")
 
 
-def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) -> None:
+def test_the_rules_pass_every_filter_where_texts_are_long(table):
     for e in table:
         right = to_jane(e.original)
-        passed = {
-            u: Filter(SWAP, compared=u).reason(e.original, right, e.prompt) for u in FILTER_UNITS
-        }
-        assert passed["neutral"] is None
-        assert passed["characters"] is None or len(e.original) < 100
+        neutral, characters = (
+            Filter(SWAP, compared=unit).reason(e.original, right, e.prompt)
+            for unit in ("neutral", "characters")
+        )
+        assert neutral is None
+        assert characters is None or len(e.original) < 100
 
 
-def test_other_people_keep_their_gender(table: list[Example]) -> None:
+def test_other_people_keep_their_gender(table):
     """The paper's GPT-3.5 changed that of two half way through."""
     for e in table[1:3]:
-        prompt, rest = e.original.split(".", 1)
-        assert to_jane(e.original) == to_jane(prompt) + "." + rest
+        prompt, continuation = e.original.split(".", 1)
+        assert to_jane(e.original) == to_jane(prompt) + "." + continuation

@@ -1,9 +1,7 @@
 """The shipped templates and words are those of Seshadri et al. (2022)."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,15 +15,16 @@ from tests.testbed.test_classifiers import model_of
 NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 
-def instances() -> dict[str, int]:
+def instances():
     """Line of Table 4 → texts of its original."""
-    found: dict[str, int] = {}
-    for family in load_bank("toxicity").families:
-        found[family.row] = found.get(family.row, 0) + load_bank("toxicity").whole(family.original)
-    return found
+    bank = load_bank("toxicity")
+    counts = Counter()
+    for family in bank.families:
+        counts[family.row] += bank.whole(family.original)
+    return counts
 
 
-def lines_of_table_4() -> list[tuple[float, dict[str, tuple[float, float]]]]:
+def lines_of_table_4():
     """Of each line thousands of instances, and FPED and FNED of original and paraphrases."""
     number = r"([\d.]+)"
     change = r"\s?\(?[^)]*\)"
@@ -33,14 +32,14 @@ def lines_of_table_4() -> list[tuple[float, dict[str, tuple[float, float]]]]:
         rf"^\S+ {number}K {number} {number}{change} (?:{number}|-) {number} (\d\.\d\d)", re.M
     )
     text = paper("templates_unreliable")
-    found = []
+    lines = []
     for k, *figures in line.findall(text[text.index("Table 4:") :]):
         a, b, _, c, d = (float(f) if f else 0.0 for f in figures)
-        found.append((float(k), {"FPED": (a, b), "FNED": (c, d)}))
-    return found
+        lines.append((float(k), {"FPED": (a, b), "FNED": (c, d)}))
+    return lines
 
 
-def test_our_words_make_the_published_numbers_of_texts() -> None:
+def test_our_words_make_the_published_numbers_of_texts():
     """As printed, but for 16K in the second line: only with 1.6K do the lines make 75.7K."""
     printed = [k for k, _ in lines_of_table_4()]
     assert printed == [72, 16, 1.6, 0.4, 0.1, 75.7]
@@ -50,7 +49,7 @@ def test_our_words_make_the_published_numbers_of_texts() -> None:
     assert sum(ours.values()) == 75_700
 
 
-def test_the_published_figures_of_the_templates_are_those_of_table_4() -> None:
+def test_the_published_figures_of_the_templates_are_those_of_table_4():
     *lines, _ = lines_of_table_4()
     published = {f.row: f.published for f in load_bank("toxicity").families if f.published}
     for name, (_, line) in zip(NAMES, lines, strict=True):
@@ -58,7 +57,7 @@ def test_the_published_figures_of_the_templates_are_those_of_table_4() -> None:
             assert tuple(published[name][measure][:2]) == figures
 
 
-def test_our_last_line_weighs_as_the_papers_however_few_words_are_used() -> None:
+def test_our_last_line_weighs_as_the_papers_however_few_words_are_used():
     whole = load_bank("toxicity")
     thin = whole.thinned({"name": 1, "adjective": 8, "verb": 2, "identity": 3})
     model = model_of("toxicity", plant(whole))
@@ -71,12 +70,12 @@ def test_our_last_line_weighs_as_the_papers_however_few_words_are_used() -> None
     assert over["all"]["original"] == pytest.approx(mean)
 
 
-def test_of_inference_it_is_told_what_share_of_the_published_instances_was_used() -> None:
+def test_of_inference_it_is_told_what_share_of_the_published_instances_was_used():
     """The paper has roughly two million instances of its one template."""
     assert "roughly 2 million instances" in paper("templates_unreliable")
 
     class Neutral:
-        def probabilities(self, premises: list[str], *_: object, **__: object) -> dict[str, Any]:
+        def probabilities(self, premises, *_, **__):
             return {"neutral": np.full(len(premises), 0.5)}
 
     words = load_bank("nli").words
