@@ -115,9 +115,7 @@ def spoil(data: st.DataObject, folder: Path) -> Path:
 
 @ANY
 @given(data=st.data())
-def test_an_edit(
-    data: st.DataObject, named: NamedEdit, model: LanguageModel, tmp_path: Path
-) -> None:
+def test_an_edit(data, named, model, tmp_path):
     folder = tmp_path / "edit"
     shutil.rmtree(folder, ignore_errors=True)
     named.save(folder)
@@ -132,9 +130,7 @@ def test_an_edit(
 
 @ANY
 @given(data=st.data(), resummed=st.booleans())
-def test_a_checkpoint(
-    data: st.DataObject, resummed: bool, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint(data, resummed, checkpoint, tmp_path):
     folder = copied(checkpoint, tmp_path / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     file = spoil(data, folder)
@@ -147,7 +143,7 @@ def test_a_checkpoint(
 
 
 @pytest.mark.parametrize("key", ["record", "edits", "config", "template", "form"])
-def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
+def test_an_entry_of_the_wrong_type(key, checkpoint, tmp_path):
     folder = copied(checkpoint, tmp_path / "checkpoint")
     content = json.loads((folder / RECIPE).read_text("utf-8"))
     (folder / RECIPE).write_text(json.dumps({**content, key: -1}), "utf-8")
@@ -157,9 +153,7 @@ def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def checkpoint(
-    model: LanguageModel, named: NamedEdit, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def checkpoint(model, named, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
     how = {"form": "carried", "record": {"record": named.record.to_dict()}}
     save_checkpoint(model, named.edit, folder, texts=["Jane sang"], **how)
@@ -173,7 +167,7 @@ def _run(folder: Path) -> Path:
 
 @ANY
 @given(data=st.data())
-def test_a_run(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_run(data, tmp_path_factory):
     place = tmp_path_factory.getbasetemp()
     folder = copied(_run(place / "run"), place / "spoiled")
     spoil(data, folder)
@@ -210,7 +204,7 @@ for group, (choice, reader) in SHIPPED.items():
 @pytest.mark.parametrize("name", READ)
 @ANY
 @given(data=st.data())
-def test_a_file_of_ones_own(data: st.DataObject, name: str, tmp_path: Path) -> None:
+def test_a_file_of_ones_own(data, name, tmp_path):
     content, read = READ[name]
     file = tmp_path / name
     file.write_bytes(data.draw(damaged(content.encode(), name != "prompts.csv")))

@@ -226,7 +226,7 @@ def lines(family: str) -> list[str]:
 PAGE = (Path(__file__).parents[1] / "docs" / "models.md").read_text("utf-8").splitlines()
 
 
-def test_the_table_has_every_family_and_column() -> None:
+def test_the_table_has_every_family_and_column():
     begin = PAGE.index(f"| family | {' | '.join(COLUMNS)} |")
     named = [line.split(" | ")[0].strip("| ") for line in PAGE[begin + 2 :][: len(EVERY)]]
     assert named == [*EVERY]
@@ -234,7 +234,7 @@ def test_the_table_has_every_family_and_column() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
-def test_a_family_does_what_its_row_says(family: str) -> None:
+def test_a_family_does_what_its_row_says(family):
     for line in lines(family):
         assert line in PAGE
 

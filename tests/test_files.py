@@ -25,7 +25,7 @@ from countergen_edit.core.reading import (
 )
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import whole, whole_folder
-from countergen_edit.models import LanguageModel, check_texts, continuation_log_probs, generate
+from countergen_edit.models import check_texts, continuation_log_probs, generate
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "text": text_of,
@@ -41,9 +41,7 @@ NEARLY = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 
 @pytest.mark.parametrize("kind", READERS)
 @given(content=st.binary(max_size=60) | NEARLY.map(str.encode))
-def test_any_bytes_are_read_or_refused_in_one_line(
-    kind: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_bytes_are_read_or_refused_in_one_line(kind, content, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "any"
     path.write_bytes(content)
     said = str(path)
@@ -62,9 +60,7 @@ OBJECTS = st.dictionaries(
 
 
 @given(objects=st.lists(OBJECTS, max_size=4))
-def test_what_was_written_is_read(
-    objects: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_was_written_is_read(objects, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "objects"
     path.write_text("".join(json.dumps(o, ensure_ascii=False) + "\n" for o in objects), "utf-8")
     assert [content for _, content in json_lines(path)] == objects
@@ -75,7 +71,7 @@ def places(rows: Iterable[tuple[str, Any]]) -> list[str]:
     return [where for where, _ in rows]
 
 
-def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
+def test_a_row_comes_with_its_place(tmp_path):
     path = tmp_path / "rows"
     path.write_text('{"a": "x\u2028y"}\n\n{"b": 1}\n', "utf-8")
     assert places(json_lines(path)) == [f"{path}, line 1: ", f"{path}, line 3: "]
@@ -100,7 +96,7 @@ def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
         (b'{}\n{"a": {"b": 1, "b": 1}}', "line 2: not JSON .'b' is given twice"),
     ],
 )
-def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path) -> None:
+def test_a_damaged_line_is_refused(content, refusal, tmp_path):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(UserError, match=refusal):
         list(json_lines(tmp_path / "f"))
@@ -117,7 +113,7 @@ def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path)
         ('a,b\n1,2\n\n"3,4\n5,", 6"\n', "line 4: not CSV .an odd number of quotes"),
     ],
 )
-def test_a_table_that_is_none_is_refused(content: str, refusal: str, tmp_path: Path) -> None:
+def test_a_table_that_is_none_is_refused(content, refusal, tmp_path):
     (tmp_path / "f").write_text(content)
     with pytest.raises(UserError, match=refusal):
         csv_table(tmp_path / "f")
@@ -129,9 +125,7 @@ CELLS = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]) | st.just("\
 @given(
     rows=st.lists(st.tuples(CELLS.filter(bool), CELLS), max_size=4), mark=st.sampled_from(",;\t|")
 )
-def test_a_table_is_read_as_it_was_written_with_any_delimiter(
-    rows: list[tuple[str, str]], mark: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_table_is_read_as_it_was_written_with_any_delimiter(rows, mark, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "table.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter=mark, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
@@ -140,7 +134,7 @@ def test_a_table_is_read_as_it_was_written_with_any_delimiter(
     assert [(row["a"], row["b"]) for _, row in found] == rows
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "prompts.csv").touch()
     with pytest.raises(UserError, match=r"no file '.*promts\.csv'; nearest is '.*prompts\.csv'"):
         text_of(tmp_path / "promts.csv")
@@ -153,7 +147,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         yaml_mapping(tmp_path / "y")
 
 
-def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
     path = tmp_path / "new" / "file"
     with whole(path) as temporary:
         temporary.write_text("all of it")
@@ -163,9 +157,7 @@ def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_what_could_not_be_finished_leaves_the_file_as_it_was(
-    error: BaseException, tmp_path: Path
-) -> None:
+def test_what_could_not_be_finished_leaves_the_file_as_it_was(error, tmp_path):
     path = tmp_path / "file"
     path.write_text("before")
 
@@ -183,7 +175,7 @@ def test_what_could_not_be_finished_leaves_the_file_as_it_was(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_comes_back_from_a_kill_between_the_old_name_and_the_new(tmp_path: Path) -> None:
+def test_a_folder_comes_back_from_a_kill_between_the_old_name_and_the_new(tmp_path):
     path, old = tmp_path / "folder", tmp_path / "folder.old.tmp"
     old.mkdir()
     (old / "file").write_text("before")
@@ -199,7 +191,7 @@ def test_a_folder_comes_back_from_a_kill_between_the_old_name_and_the_new(tmp_pa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_made_is_named() -> None:
+def test_a_folder_that_cannot_be_made_is_named():
     with (
         pytest.raises(UserError, match="cannot write /proc/nowhere/file"),
         whole(Path("/proc/nowhere/file")),
@@ -216,7 +208,7 @@ HALF = "Jane is \ud83d"
 
 
 @given(NESTED)
-def test_what_no_file_can_hold_is_refused_and_nothing_else(content: Any) -> None:
+def test_what_no_file_can_hold_is_refused_and_nothing_else(content):
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -228,7 +220,7 @@ def test_what_no_file_can_hold_is_refused_and_nothing_else(content: Any) -> None
 
 
 @given(st.text())
-def test_shown_text_commands_no_terminal(text: str) -> None:
+def test_shown_text_commands_no_terminal(text):
     shown = printable(text)
     assert len(shown) == len(text)
     assert all(c.isprintable() or c == "\n" for c in shown)
@@ -246,6 +238,6 @@ def test_shown_text_commands_no_terminal(text: str) -> None:
         lambda lm: generate(lm, [HALF], max_new_tokens=1),
     ],
 )
-def test_half_of_a_character_is_refused_in_python(call: Any, testbed: LanguageModel) -> None:
+def test_half_of_a_character_is_refused_in_python(call, testbed):
     with pytest.raises(UserError, match=r"Jane is \\ud83d.*: '\\ud83d' is half of a"):
         call(testbed)

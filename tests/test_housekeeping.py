@@ -20,13 +20,13 @@ ROOT = Path(countergen_edit.__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == PROJECT["project"]["version"] == countergen_edit.__version__
     assert citation["license"] == PROJECT["project"]["license"]
 
 
-def test_every_python_that_is_promised_is_tested() -> None:
+def test_every_python_that_is_promised_is_tested():
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
     tested = workflow["jobs"]["everyday"]["strategy"]["matrix"]["python"]
     promised = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
@@ -34,7 +34,7 @@ def test_every_python_that_is_promised_is_tested() -> None:
     assert PROJECT["project"]["requires-python"] == f">={promised[0]}"
 
 
-def test_every_requirement_has_a_bound_and_its_tested_version_within() -> None:
+def test_every_requirement_has_a_bound_and_its_tested_version_within():
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {
         canonicalize_name(name): version
@@ -66,8 +66,8 @@ def test_every_requirement_has_a_bound_and_its_tested_version_within() -> None:
     ],
 )
 def test_known_vulnerabilities_fail_and_an_index_out_of_reach_is_said(
-    packages: Any, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    packages, code, said, tmp_path, capsys
+):
     report = tmp_path / "report.json"
     if packages is not None:
         report.write_text(json.dumps({"dependencies": packages}), "utf-8")

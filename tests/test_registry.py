@@ -69,7 +69,7 @@ def refusal(call, *args, **kwargs) -> str:
 # Ours, and those that a decorator enters
 
 
-def test_ours_are_imported_on_first_use() -> None:
+def test_ours_are_imported_on_first_use():
     script = (
         "import sys\n"
         "from countergen_edit.core.registry import Registry\n"
@@ -82,7 +82,7 @@ def test_ours_are_imported_on_first_use() -> None:
     assert run.stdout == "Stats\n"
 
 
-def test_what_a_decorator_enters_is_like_ours_and_no_name_is_taken_twice(shapes: Registry) -> None:
+def test_what_a_decorator_enters_is_like_ours_and_no_name_is_taken_twice(shapes):
     def cell() -> type:
         @shapes.register("square")
         class Square:
@@ -116,7 +116,7 @@ def closed(side: int, *, depth: int = 2, seed: int = 0) -> tuple[int, int, int]:
     return side, depth, seed
 
 
-def test_settings_are_checked_against_the_signature(shapes: Registry) -> None:
+def test_settings_are_checked_against_the_signature(shapes):
     shapes.register("box")(closed)
     assert shapes.make("box", {"side": 3, "depth": 4}, seed=7) == (3, 4, 7)
     assert refusal(shapes.make, "box", {"side": 3, "dept": 4}, seed=7) == (
@@ -125,14 +125,14 @@ def test_settings_are_checked_against_the_signature(shapes: Registry) -> None:
     assert refusal(shapes.make, "box") == "shape box needs side: give box.side"
 
 
-def test_a_user_cannot_set_what_the_program_adds(shapes: Registry) -> None:
+def test_a_user_cannot_set_what_the_program_adds(shapes):
     shapes.register("open")(two)
     assert "unknown setting of shape open 'depth'" in refusal(
         shapes.make, "open", {"side": 3, "depth": 1}, depth=7
     )
 
 
-def test_kind_says_what_stands_under_a_name_of_ones_own(shapes: Registry, own: Path) -> None:
+def test_kind_says_what_stands_under_a_name_of_ones_own(shapes, own):
     shapes.register("box")(closed)
     assert shapes.make("mine", {"kind": "box", "side": 1}) == (1, 2, 0)
     assert shapes.make("other", {"kind": "box", "side": 2, "depth": 3}) == (2, 3, 0)
@@ -143,9 +143,7 @@ def test_kind_says_what_stands_under_a_name_of_ones_own(shapes: Registry, own: P
 # Files
 
 
-def test_a_file_of_ones_own_is_run_once_for_all_its_names(
-    shapes: Registry, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_ones_own_is_run_once_for_all_its_names(shapes, own, monkeypatch):
     square, circle = shapes.get(f"{own}:Square"), shapes.get(f"{own}:Circle")
     assert sys.modules[square.__module__].loads == [1]
     assert shapes.make(f"{own}:Circle", {"radius": 2.0}).radius == 2.0
@@ -166,9 +164,7 @@ def test_a_file_of_ones_own_is_run_once_for_all_its_names(
         ("import sys\nsys.exit('usage: own')\n", "SystemExit: usage: own"),
     ],
 )
-def test_a_file_that_raises_is_one_line(
-    shapes: Registry, own: Path, code: str, reason: str
-) -> None:
+def test_a_file_that_raises_is_one_line(shapes, own, code, reason):
     own.write_text(code)
     message = refusal(shapes.get, f"{own}:Square")
     assert message.startswith(f"cannot load shape '{own}:Square': {reason}")
@@ -176,7 +172,7 @@ def test_a_file_that_raises_is_one_line(
     assert shapes.make(f"{own}:Square").side == 1.0
 
 
-def test_a_missing_file_and_a_missing_name_are_named(shapes: Registry, own: Path) -> None:
+def test_a_missing_file_and_a_missing_name_are_named(shapes, own):
     missing = own.with_name("missing.py")
     assert refusal(shapes.get, f"{missing}:Square") == f"no such file: {missing}"
     assert "unknown name in" in (message := refusal(shapes.get, f"{own}:Sqare"))
@@ -188,7 +184,7 @@ def test_a_missing_file_and_a_missing_name_are_named(shapes: Registry, own: Path
 # Installed packages
 
 
-def test_an_installed_package_enters_its_own_beside_ours(shapes: Registry, site: Path) -> None:
+def test_an_installed_package_enters_its_own_beside_ours(shapes, site):
     entries = "star = pack_a:Star\nmoon = pack_a:Moon\nsun = pack_a.sun:Sun\nfraction = pack_a:F"
     install(site, "pack_a", entries, "class Star:\n    pass\n")
     assert [*shapes] == ["fraction", "star", "moon", "sun"]
@@ -204,7 +200,7 @@ def test_an_installed_package_enters_its_own_beside_ours(shapes: Registry, site:
 # Names of things
 
 
-def test_what_is_registered_nowhere_is_named_by_its_file(shapes: Registry, own: Path) -> None:
+def test_what_is_registered_nowhere_is_named_by_its_file(shapes, own):
     square = shapes.get(f"{own}:Square")
     elsewhere = Registry("shape", GROUP, {})
     name = elsewhere.name_of(square)
@@ -212,7 +208,7 @@ def test_what_is_registered_nowhere_is_named_by_its_file(shapes: Registry, own: 
     assert elsewhere.get(name) is square
 
 
-def test_another_class_of_the_same_name_is_not_ours(shapes: Registry) -> None:
+def test_another_class_of_the_same_name_is_not_ours(shapes):
     class Fraction:
         pass
 

@@ -49,7 +49,7 @@ def imports(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_only_from_its_left(room: str) -> None:
+def test_a_room_imports_only_from_its_left(room):
     files = list((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
     assert files
     for path in files:
@@ -70,7 +70,7 @@ def at_once(nodes: Any) -> Iterator[ast.Import | ast.ImportFrom]:
             yield from at_once(ast.iter_child_nodes(node))
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_no_module_imports_itself_by_way_of_others():
     files = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
@@ -89,17 +89,17 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter(graph).prepare()  # a CycleError names the circle
 
 
-def test_only_the_door_imports_hydra() -> None:
+def test_only_the_door_imports_hydra():
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "cli":
             assert "hydra" not in path.read_text("utf-8").replace("Hydra", ""), path
 
 
-def test_the_facade_imports_no_room() -> None:
+def test_the_facade_imports_no_room():
     assert not imports(PACKAGE / "__init__.py")
 
 
-def test_no_file_of_reports_or_cli_imports_a_metric() -> None:
+def test_no_file_of_reports_or_cli_imports_a_metric():
     """But for the view of each metric, and the check of the testbed against its truth."""
     known = "base", "context", "results", "rows"
     for room in ("reports", "cli"):
@@ -113,7 +113,7 @@ def test_no_file_of_reports_or_cli_imports_a_metric() -> None:
                     assert str(node.module).split(".")[2] in known, path
 
 
-def test_nothing_imports_scripts() -> None:
+def test_nothing_imports_scripts():
     for path in PACKAGE.rglob("*.py"):
         assert "import scripts" not in path.read_text("utf-8")
 
@@ -129,7 +129,7 @@ def public_names(path: Path) -> Iterator[str]:
         yield from (name for name in names if not name.startswith("_"))
 
 
-def test_a_public_name_is_defined_once() -> None:
+def test_a_public_name_is_defined_once():
     places: dict[str, list[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         for name in {*public_names(path)}:

@@ -15,8 +15,8 @@ SPEED = Path(__file__).parent.parent / "scripts" / "speed"
 
 @pytest.mark.slow
 def test_every_stage_is_measured_against_its_peer_and_the_next_runs_after_one_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.syspath_prepend(SPEED)
     scale = importlib.import_module("scale")
     monkeypatch.setattr(scale, "SQUARE", 64)

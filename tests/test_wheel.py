@@ -12,7 +12,7 @@ import countergen_edit
 ROOT = Path(countergen_edit.__file__).parent.parent
 
 
-def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> None:
+def test_the_wheel_carries_configuration_truth_and_weights(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=ROOT,

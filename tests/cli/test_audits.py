@@ -44,9 +44,7 @@ def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(
-    t5: Path, runs: Path
-) -> None:
+def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(t5, runs):
     before = (runs / "t5/results.jsonl").read_bytes()
     printed = said("audit", f"model={t5}", *GENERATING, f"run_dir={runs / 't5'}")
     assert (runs / "t5/results.jsonl").read_bytes() == before
@@ -56,7 +54,7 @@ def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(
     assert "Contrastive decoding" in printed
 
 
-def test_what_cannot_be_measured_names_what_can(t5: Path) -> None:
+def test_what_cannot_be_measured_names_what_can(t5):
     line = fails("audit", f"model={t5}", "eraser=none", "metric=[r,cid]")
     assert "metric=r needs likelihoods" in line
     assert "metric=[fairpair,cid]" in line
@@ -64,7 +62,7 @@ def test_what_cannot_be_measured_names_what_can(t5: Path) -> None:
     assert "eraser=none metric=[fairpair,cid]" in line
 
 
-def test_no_edit_of_it_can_be_saved(runs: Path) -> None:
+def test_no_edit_of_it_can_be_saved(runs):
     line = fails("edit", f"run={runs / 'testbed'}", "save=edited")
     assert "made no edit: nothing to save" in line
 
@@ -74,7 +72,7 @@ def audited(*words: str) -> api.Run:
     return api.load_run("run")
 
 
-def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said() -> None:
+def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said():
     run = audited("axis=age")
     assert {row.metric for row in run.results.rows} == {"in_vocabulary"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
@@ -85,7 +83,7 @@ def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said() -> 
     assert Path("run/report.html").is_file()
 
 
-def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together() -> None:
+def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together():
     run = audited(
         "axis=[gender,nationality]",
         "data.test=[{source: testbed, family: occupations, first_names: 4}]",
@@ -115,7 +113,7 @@ def effects(rows: list[Row]) -> dict[str, float | None]:
     return {row.eraser: row.value for row in rows if row.metric == "mean_abs_r"}
 
 
-def test_the_game_ends_where_the_closed_form_is() -> None:
+def test_the_game_ends_where_the_closed_form_is():
     effect = effects(solved("rlace_cvxpy"))
     assert set(effect) == {"rlace", "game", "cvxpy"}
     assert effect["game"] == pytest.approx(effect["rlace"], abs=1e-3)
@@ -126,7 +124,7 @@ def test_the_game_ends_where_the_closed_form_is() -> None:
     assert {row.eraser for row in rows_of("run") if row.detail.get("remark")} == {"rlace"}
 
 
-def test_what_may_move_a_little_is_another_map_of_the_same_rank() -> None:
+def test_what_may_move_a_little_is_another_map_of_the_same_rank():
     effect = effects(rows := solved("preserving_within"))
     assert set(effect) == {"preserving", "within"}
     assert effect["within"] != effect["preserving"]
@@ -170,7 +168,7 @@ def brute_force(pairs: dict[tuple[str, str], list[str]]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_group_effect_is_that_of_the_right_counterparts(name: str) -> None:
+def test_the_group_effect_is_that_of_the_right_counterparts(name):
     outputs: dict[str, list[str]] = {}
     for (female, _), own in PAIRS[name].items():
         outputs[female] = outputs.get(female, []) + own

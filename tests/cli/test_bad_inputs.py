@@ -104,13 +104,13 @@ def require_answered(case: Case, outcome: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("at", range(len(AT_ONCE)), ids=lambda at: AT_ONCE[at].command)
-def test_a_bad_input_gets_its_line_at_once(at: int, at_once: list[dict[str, Any]]) -> None:
+def test_a_bad_input_gets_its_line_at_once(at, at_once):
     require_answered(AT_ONCE[at], at_once[at])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", LATER, ids=lambda case: case.command)
-def test_a_bad_input_gets_its_line_late(case: Case, tmp_path: Path) -> None:
+def test_a_bad_input_gets_its_line_late(case, tmp_path):
     pytest.importorskip("torch" if case.needs == "model" else case.needs)
     require_answered(case, attempt(case, tmp_path))
 

@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "saved"
 
 
-def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
+def test_the_card_is_valid_and_its_figures_are_the_runs(finished):
     card = ModelCard.load(finished / "README.md")  # refuses metadata that the hub would
     assert card.data.library_name == "transformers"
     name = open_checkpoint(finished).record["record"]["id"]
@@ -50,7 +50,7 @@ def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
     assert "trust_remote_code" not in card.text  # folded
 
 
-def test_the_edit_that_a_run_kept_is_saved_as_it_was(finished: Path) -> None:
+def test_the_edit_that_a_run_kept_is_saved_as_it_was(finished):
     """Nothing is fitted or measured: the same weights, from the run's own folder."""
     run = finished.parent / "run"
     before = (run / "results.jsonl").read_bytes()
@@ -60,9 +60,7 @@ def test_the_edit_that_a_run_kept_is_saved_as_it_was(finished: Path) -> None:
     assert (run / "results.jsonl").read_bytes() == before
 
 
-def test_chat_continues_each_line_of_a_pipe_with_both_models(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_continues_each_line_of_a_pipe_with_both_models(finished, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("Mary works as a\n\nJohn is\n"))
     out = said("chat", finished, "max_new_tokens=3")
     assert out.count("original") == out.count("edited") == 2
@@ -70,9 +68,7 @@ def test_chat_continues_each_line_of_a_pipe_with_both_models(
     assert "> John is" in out
 
 
-def test_chat_refuses_a_line_that_is_not_utf_8(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_refuses_a_line_that_is_not_utf_8(finished, monkeypatch):
     piped = io.TextIOWrapper(io.BytesIO("Mary is\nJosé is\n".encode("latin-1")), "utf-8")
     monkeypatch.setattr("sys.stdin", piped)
     error = fails("chat", finished, "max_new_tokens=1")
@@ -104,7 +100,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
+def test_the_folder_tells_each_edit_with_its_axis(place):
     record = open_checkpoint(place / "added").record
     assert record["model"] == "first"  # no path
     assert [edit["axis"] for edit in record["edits"]] == ["gender", "nationality"]
@@ -114,7 +110,7 @@ def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
     assert "| Concept | nationality: " in card.text
 
 
-def test_a_checkpoint_with_code_takes_no_further_edit(place: Path) -> None:
+def test_a_checkpoint_with_code_takes_no_further_edit(place):
     carried = ["form=carried", *of_axis("gender"), "run_dir=run", "save=carried"]
     said("edit", *OF_LEACE, "edit.layers=[4]", *carried)
     error = fails("edit", *AT_4, "model=carried", *of_axis("nationality"), "save=both")
@@ -125,7 +121,7 @@ def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
     return {(*r.key[:-2],): r for r in rows_of(path, edit=edit, split="test")}
 
 
-def test_an_audit_of_the_checkpoint_measures_what_the_run_did(place: Path) -> None:
+def test_an_audit_of_the_checkpoint_measures_what_the_run_did(place):
     """From the saved folder, nothing fitted: the figures of the card."""
     words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis("nationality")]
     said("audit", *words, names(**COUNTS), "run_dir=run")
@@ -164,7 +160,7 @@ def require_audited(run: Path, edit: str) -> None:
     assert again == pytest.approx(audited, abs=1e-4)
 
 
-def test_the_search_has_seen_no_test_set(run: Path) -> None:
+def test_the_search_has_seen_no_test_set(run):
     rows = rows_of(run)
     first = next(i for i, row in enumerate(rows) if row.unit.startswith("gender/test/"))
     searched = rows[:first]
@@ -174,7 +170,7 @@ def test_the_search_has_seen_no_test_set(run: Path) -> None:
     assert all(row.detail["cost_test"] is None for row in searched if row.metric == "cost")
 
 
-def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
+def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run):
     edit = edit_of(run)
     kept = [
         value_of(run, "agreement", split="test", group_b="male", edit=e) for e in ("none", edit)
@@ -185,14 +181,14 @@ def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
     assert value_of(run, "group_effect_removed", edit=edit) > 0.85
 
 
-def test_the_saved_model_is_the_one_that_was_audited(run: Path) -> None:
+def test_the_saved_model_is_the_one_that_was_audited(run):
     require_audited(run, edit_of(run))
     saved = {p.name for p in (run / "checkpoint").iterdir()}
     assert saved >= {"README.md", "model.edited.safetensors"}
     assert (run / "report.html").is_file()
 
 
-def test_where_no_edit_fits_nothing_is_saved() -> None:
+def test_where_no_edit_fits_nothing_is_saved():
     words = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]"]
     ended = call("debias", *words, "cost.agreement.budget=1e-7", *TRAITS, "run_dir=run")
     assert ended.code == 1
@@ -203,7 +199,7 @@ def test_where_no_edit_fits_nothing_is_saved() -> None:
     assert "mean_difference" in Path("run/report.html").read_text("utf-8")
 
 
-def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_weights() -> None:
+def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_weights():
     from transformers import AutoModelForCausalLM
 
     run = Path("run")
@@ -232,7 +228,7 @@ def against_original(checkpoint: Path, folder: str, *words: str) -> Ended:
     return call("audit", f"model={checkpoint}", f"run_dir={folder}", *own, *words)
 
 
-def test_an_audit_of_a_checkpoint_says_what_it_changed(run: Path) -> None:
+def test_an_audit_of_a_checkpoint_says_what_it_changed(run):
     printed = against_original(run / "checkpoint", "after").words
     assert "Compared with the source model testbed:" in printed
     assert "after against original, group effect: lower on traits." in printed
@@ -243,7 +239,7 @@ def test_an_audit_of_a_checkpoint_says_what_it_changed(run: Path) -> None:
     assert came == pytest.approx(was, abs=1e-9)
 
 
-def test_without_its_original_a_checkpoint_is_audited_alone(run: Path, here: Path) -> None:
+def test_without_its_original_a_checkpoint_is_audited_alone(run, here):
     checkpoint = run / "checkpoint"
     ended = against_original(checkpoint, "after", "original=null")
     assert ended.code == 0
@@ -257,7 +253,7 @@ def test_without_its_original_a_checkpoint_is_audited_alone(run: Path, here: Pat
     assert "another is not a checkpoint of this package" in ended.err
 
 
-def test_only_edits_that_stock_weights_hold_are_searched_unless_they_are_to_be_carried() -> None:
+def test_only_edits_that_stock_weights_hold_are_searched_unless_they_are_to_be_carried():
     budgets = {"perplexity": 100, "kl": 100, "legitimate_differences": 100, "agreement": 1}
     wide = [f"cost.{cost}.budget={budget}" for cost, budget in budgets.items()]
     words = ["eraser=[gated,preserving]", "metric=[r]", "combine=1", "layers=[4]", *wide, *TRAITS]
@@ -298,7 +294,7 @@ def saved(templated: Path) -> Path:
     return place / "saved"
 
 
-def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved: Path) -> None:
+def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved):
     run = saved.parent / "run"
     told = json.loads((run / "manifest.json").read_text())["template"]
     assert told["instruction"] == TOLD
@@ -311,7 +307,7 @@ def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved: Path) -> N
     assert json.loads(Path("again/recipe.json").read_text())["template"] == told
 
 
-def test_no_figure_is_that_of_texts_as_they_stand(saved: Path, templated: Path) -> None:
+def test_no_figure_is_that_of_texts_as_they_stand(saved, templated):
     audit = ["audit", *RUN, "cost=null", "eraser=none", f"model={templated}", "run_dir=plain"]
     said(*audit)
     inside, plain = (
@@ -323,9 +319,7 @@ def test_no_figure_is_that_of_texts_as_they_stand(saved: Path, templated: Path) 
     assert "belongs to another run" in fails(*audit, "model.template=auto")
 
 
-def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
-    saved: Path, templated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(saved, templated, monkeypatch):
     replies = []
     for template in ([], ["model.template=none"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as a\n"))

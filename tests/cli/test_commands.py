@@ -171,9 +171,7 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("number", "line"), [*enumerate(OWN)])
-def test_every_command_runs(
-    number: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_runs(number, line, place, monkeypatch):
     if "action=effect" in line:  # similarity of sentences needs an extra
         pytest.importorskip("sentence_transformers")
     directory = "debiased" if " chat " in line else "path/to/an/instruct/model"

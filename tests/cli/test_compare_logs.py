@@ -34,7 +34,7 @@ def cells(table: Table | None, task: str, metric: str = "acc") -> dict[str, obje
     return dict(zip(table.columns, row, strict=True))
 
 
-def test_a_task_has_both_means_their_difference_and_its_test(logs: list[str]) -> None:
+def test_a_task_has_both_means_their_difference_and_its_test(logs):
     """Seven items got worse, four better: P = 2 · Σ C(11, k ≤ 4) / 2¹¹ = 2 · 562 / 2048."""
     jobs = cells(api.compare(*logs).tables["paired_items"], "jobs")
     assert jobs["before"] == Number(8 / 12)
@@ -57,7 +57,7 @@ def log(path: Path) -> Log:
     return found
 
 
-def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
+def test_what_does_not_pair_is_counted_and_said(tmp_path):
     doubled = [*DOCS, DOCS[0]]
     lines = [sample(n, d, acc=1.0, brier=[0, 1]) for n, d in enumerate(doubled)]
     lines[3]["acc"] = float("nan")
@@ -78,7 +78,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
         assert text in table.note, table.note
 
 
-def test_other_settings_of_a_task_are_refused(tmp_path: Path) -> None:
+def test_other_settings_of_a_task_are_refused(tmp_path):
     one = lm_eval(tmp_path / "one", {"jobs": scored(BEFORE)})
     other = lm_eval(tmp_path / "five", {"jobs": scored(AFTER)}, shots=5)
     with pytest.raises(UserError, match="jobs is not the same in both: shots 0 in one, 5 in five"):
@@ -90,7 +90,7 @@ def test_other_settings_of_a_task_are_refused(tmp_path: Path) -> None:
         api.compare(log_a, log_b)
 
 
-def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> None:
+def test_the_command_prints_pairs_and_writes_every_digit(logs):
     place = Path("both")
     printed = said("compare", *logs, "folder=both")
     assert "Paired differences, item by item" in printed
@@ -105,9 +105,7 @@ def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> Non
     assert metrics == ["logged_score"] * 4 + ["logged_change"] * 2
 
 
-def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
-    logs: list[str], tmp_path: Path
-) -> None:
+def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(logs, tmp_path):
     run = make_run(tmp_path / "run", outputs=1)
     comparison = api.compare(run, logs[0])
     assert "paired_items" not in comparison.tables

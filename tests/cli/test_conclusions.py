@@ -34,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", ["sweep", "debias"])
-def test_what_test_data_cannot_show_is_neither_best_nor_saved(command: str) -> None:
+def test_what_test_data_cannot_show_is_neither_best_nor_saved(command):
     """Of two templates without names, no change is significant; the mean falls all the same."""
     outputs = [" a nurse", " a teacher", " an engineer", " a mechanic"]
     data = prompt_file("words.jsonl", ["The woman works as", "The man works as"], *outputs)
@@ -54,7 +54,7 @@ def test_what_test_data_cannot_show_is_neither_best_nor_saved(command: str) -> N
 
 
 @pytest.mark.parametrize("model", ["testbed", "debiased"])
-def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model: str, runs: Path) -> None:
+def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model, runs):
     """The default model and its checkpoint have one vocabulary."""
     name = str(runs / model) if model == "debiased" else model
     data = prompt_file("own.jsonl", UNKNOWN, " spaceships", " satellites")
@@ -112,7 +112,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_ends_with_its_verdict(case: str) -> None:
+def test_a_run_ends_with_its_verdict(case):
     """Which follows from what was planted."""
     Path("own.py").write_text(OWN, "utf-8")
     own, edits, says = CASES[case]
@@ -141,7 +141,7 @@ def printed(*words: str) -> list[list[str]]:
     return [shlex.split(command) for command in found]
 
 
-def test_printed_commands_run_as_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_commands_run_as_they_stand(monkeypatch):
     prompts, model, run, saved = (NAME.format(x) for x in ("data.jsonl", "model", "run", "edit"))
     prompts = f"{prompts}.jsonl"
     prompt_file(prompts, [f"{name} is known to be" for name in PEOPLE], " gentle", " bold")

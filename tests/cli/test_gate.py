@@ -62,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(place: Path) -> None:
+def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(place):
     assert '"verdict": "holds"' in (place / "gate.json").read_text("utf-8")
     limits = ["group_effect=0.5", "agreement=0.9", "perplexity_ratio=1.02", "kl=0.05"]
     said("gate", place / "runs/debias", *limits)
@@ -76,7 +76,7 @@ def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(plac
             test()
 
 
-def test_it_fails_on_the_unedited_model(place: Path) -> None:
+def test_it_fails_on_the_unedited_model(place):
     original, edited = (place / "runs" / name for name in ("release/original", "release"))
     printed = call("gate", original, "group_effect=0.5")
     assert printed.code == 1
@@ -86,11 +86,11 @@ def test_it_fails_on_the_unedited_model(place: Path) -> None:
     said("gate", edited, "margin.group_effect=0", f"baseline={original}")
 
 
-def test_it_fails_on_a_checkpoint_whose_edit_was_taken_off(place: Path, tmp_path: Path) -> None:
+def test_it_fails_on_a_checkpoint_whose_edit_was_taken_off(place, tmp_path):
     take_off(place / "checkpoint", tmp_path / "checkpoint")
     assert pipeline(tmp_path) == [0, 1]
 
 
-def test_it_cannot_tell_on_two_templates(place: Path, tmp_path: Path) -> None:
+def test_it_cannot_tell_on_two_templates(place, tmp_path):
     shutil.copytree(place / "checkpoint", tmp_path / "checkpoint")
     assert pipeline(tmp_path, "limit=2", "original=null") == [0, 2]

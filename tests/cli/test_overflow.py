@@ -77,7 +77,7 @@ def _prompts(here: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "metric"), [("gpt2", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")]
 )
-def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) -> None:
+def test_an_overflow_names_text_and_dtype(name, metric, saved):
     path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
     line = fails("audit", f"model={path}", HALF, *own, "run_dir=run")
     assert f"error: {path} overflows float16 on the text 'J" in line
@@ -87,7 +87,7 @@ def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) ->
 
 
 @pytest.mark.parametrize("layers", ["[2]", "best"])
-def test_an_edit_that_overflows_is_named(layers: str) -> None:
+def test_an_edit_that_overflows_is_named(layers):
     Path("mine.py").write_text(HUGE)
     own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
     line = fails("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
@@ -105,7 +105,7 @@ def test_an_edit_that_overflows_is_named(layers: str) -> None:
         (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
     ],
 )
-def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: str) -> None:
+def test_a_cast_that_overflows_is_told_from_damaged_weights(value, says):
     model = tiny_hf_model("gpt2", tiny_tokenizer())
     model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
     model.save_pretrained("m")
@@ -118,7 +118,7 @@ def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: 
     ("task", "slot", "head"),
     [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
-def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> None:
+def test_a_head_that_overflows_is_refused(task, slot, head):
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")

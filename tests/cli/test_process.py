@@ -42,7 +42,7 @@ def run(
         ("utf-8", "“no”  [31m😀"),
     ],
 )
-def test_a_character_that_the_output_lacks_is_escaped(encoding: str, shown: str) -> None:
+def test_a_character_that_the_output_lacks_is_escaped(encoding, shown):
     done = run("check", "p.jsonl", PYTHONIOENCODING=encoding)
     said = done.stdout.decode(encoding.partition(":")[0])
     assert (done.returncode, done.stderr) == (0, b"")
@@ -56,9 +56,7 @@ def test_a_character_that_the_output_lacks_is_escaped(encoding: str, shown: str)
     ("words", "unbuffered"),
     [(["help"], ""), (["help"], "1"), (["check", "p.jsonl"], ""), (["help"], None)],
 )
-def test_a_full_disk_and_a_reader_that_has_ended_are_one_line(
-    words: list[str], unbuffered: str | None
-) -> None:
+def test_a_full_disk_and_a_reader_that_has_ended_are_one_line(words, unbuffered):
     if unbuffered is None:
         read, output = os.pipe()
         os.close(read)
@@ -75,7 +73,7 @@ WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *set
 
 
 @pytest.mark.slow
-def test_the_opening_comes_before_the_work() -> None:
+def test_the_opening_comes_before_the_work():
     program = [sys.executable, "-m", "countergen_edit.cli.main", "debias", *WORDS, "run_dir=run"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
@@ -91,7 +89,7 @@ def test_the_opening_comes_before_the_work() -> None:
     assert seconds == sorted(seconds)
 
 
-def test_a_function_call_prints_no_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_call_prints_no_stage(capsys):
     stage("outside")
     with printed():
         stage("inside")
@@ -108,11 +106,8 @@ def test_a_function_call_prints_no_stage(capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
-    each: float,
-    lines: list[tuple[int, int]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    each, lines, monkeypatch, capsys
+):
     """Of the first of two portions of equal length."""
     from countergen_edit.models import progress
 
@@ -136,12 +131,7 @@ def _interrupted() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("what", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_asked_to_stop_a_command_puts_things_in_order(
-    what: signal.Signals,
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_asked_to_stop_a_command_puts_things_in_order(what, code, monkeypatch, capsys):
     ended = []
 
     def run(command: str, words: list[str]) -> None:
@@ -159,7 +149,7 @@ def test_asked_to_stop_a_command_puts_things_in_order(
     assert signal.getsignal(what) == before
 
 
-def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch):
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         monkeypatch.setattr(door, "run_command", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
@@ -168,7 +158,7 @@ def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch: pytest.Monkey
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(tmp_path: Path) -> None:
+def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(tmp_path):
     place = tmp_path / "saved"
     place.mkdir()
     (place / "SHA256SUMS").touch()

@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", ["folded", "adapter", "carried"])
-def test_every_file_is_the_same_each_time(form: str, place: Path, tmp_path: Path) -> None:
+def test_every_file_is_the_same_each_time(form, place, tmp_path):
     """Also of the recipe and the edit alone, without the weights that they make."""
     model, wanted = f"model={place / 'model'}", contents(place / form)
     assert {"README.md", "parity.json", "recipe.json", "SHA256SUMS"} <= {*wanted}
@@ -69,7 +69,7 @@ def test_every_file_is_the_same_each_time(form: str, place: Path, tmp_path: Path
     }
 
 
-def test_no_file_has_a_path(place: Path) -> None:
+def test_no_file_has_a_path(place):
     for form in ("folded", "adapter", "carried"):
         for name, content in contents(place / form).items():
             assert str(place).encode() not in content, (form, name)
@@ -79,9 +79,7 @@ def test_no_file_has_a_path(place: Path) -> None:
         assert recipe["model"] == "model"
 
 
-def test_what_differs_is_said_with_the_reason(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_differs_is_said_with_the_reason(place, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "countergen_edit.edits.checkpoints.saving.versions", lambda: {"torch": "9.9"}
     )
@@ -93,16 +91,14 @@ def test_what_differs_is_said_with_the_reason(
 
 
 @pytest.mark.parametrize("form", ["folded", "adapter"])
-def test_chat_holds_an_edit_against_the_original_that_is_named(
-    form: str, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_holds_an_edit_against_the_original_that_is_named(form, place, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("Jane is\n"))
     printed = said("chat", place / form, f"original={place / 'model'}", "max_new_tokens=2")
     assert "original" in printed
     assert "say where" in fails("chat", place / form)  # where no model has the name on record
 
 
-def test_another_source_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
+def test_another_source_is_refused_in_one_line(place, tmp_path):
     other, new = tiny_model_dir("llama", tmp_path / "other"), tmp_path / "new"
     for model, says in ((other, "is not the model of"), (place / "none", "no such model")):
         words = [f"recipe={place / 'folded'}", f"model={model}", f"save={new}"]

@@ -62,7 +62,7 @@ def published() -> dict[str, Any]:
     return dict(json.loads(path.read_text("utf-8")))
 
 
-def test_the_published_schema_is_that_of_the_code() -> None:
+def test_the_published_schema_is_that_of_the_code():
     """Where it is not, columns have changed: raise SCHEMA, then `python scripts/row_schema.py`."""
     assert published() == row_schema.row_schema()
 
@@ -87,14 +87,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
-def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
+def test_every_metric_has_rows_here(name, runs):
     view = view_of(METRICS.get(name) if name in METRICS else None, name)
     results = [open_run(run).results for run in runs]
     assert any(view.sections(rows) or view.quantities(rows) for rows in results)
 
 
 @pytest.mark.slow
-def test_rows_of_every_metric_keep_the_schema(runs: list[Path]) -> None:
+def test_rows_of_every_metric_keep_the_schema(runs):
     validator = Draft202012Validator(published())
     for run in runs:
         for line in (run / "results.jsonl").read_text("utf-8").splitlines():
@@ -102,9 +102,7 @@ def test_rows_of_every_metric_keep_the_schema(runs: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_row_without_a_column_or_with_one_of_another_type_does_not(
-    column: str,
-) -> None:
+def test_a_row_without_a_column_or_with_one_of_another_type_does_not(column):
     validator = Draft202012Validator(published())
     row = json.loads(json.dumps(Row("r", 0.5, layers=(1,), facets={"lambda": 1.0}).to_dict()))
     assert validator.is_valid(row)

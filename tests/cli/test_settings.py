@@ -36,13 +36,13 @@ from tests.models.test_gguf import script
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.text(st.characters(exclude_categories=("C",)), min_size=1), min_size=6))
-def test_prompts_are_taken_literally(texts: list[str]) -> None:
+def test_prompts_are_taken_literally(texts):
     """Many at a time, as composing takes its time."""
     prompts = [f"Jane {text}" for text in texts]  # a word that sets something is a setting
     assert composed("cid", *prompts)["prompts"] == prompts
 
 
-def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
+def test_prompts_that_look_like_settings_are_composed_as_they_stand():
     prompts = ["Jane has ${oc.env:HOME}", "Jane, [John]: {a: 'b'}", "Jane is ???"]
     assert composed("cid", *prompts)["prompts"] == prompts
 
@@ -54,7 +54,7 @@ def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
         *("[a]", 'my data (v2), final=1 "x" [a] ünï', '"a" and "b"', "小;&|<>`!#^~{a", "choice(a)"),
     ],
 )
-def test_a_path_is_taken_literally(path: str) -> None:
+def test_a_path_is_taken_literally(path):
     words = [f"{key}={path}" for key in ("model", "run_dir", "save", "model.adapter")]
     config = composed("edit", *words, f"axis={path}.yaml", f"data={path}.yaml")
     model = config["model"]
@@ -69,7 +69,7 @@ def test_a_path_is_taken_literally(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my own (v2) [a]", "a, b=1 'ü'", "lr=1"])
-def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name: str) -> None:
+def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name):
     for path in (Path(name), Path(f"{name}.py")):
         path.touch()
     assert composed("report", name)["run"] == name
@@ -121,13 +121,13 @@ AGREEMENT = {"budget": Agreement().budget}
         ),
     ],
 )
-def test_what_is_written_is_composed(words: list[str], expected: dict[str, object]) -> None:
+def test_what_is_written_is_composed(words, expected):
     config = composed("audit", *words)
     for key, value in expected.items():
         assert reduce(getitem, key.split("."), config) == value, key
 
 
-def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
+def test_a_list_of_templates_may_hold_what_looks_like_a_reference():
     words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
     assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
 
@@ -136,7 +136,7 @@ NONE = "none"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_command_compose_and_have_their_types(command: str) -> None:
+def test_the_defaults_of_a_command_compose_and_have_their_types(command):
     require_settings(command, composed(command))
     with pytest.raises(UserError, match="is missing"):
         require_settings(command, {})
@@ -150,7 +150,7 @@ def test_the_defaults_of_a_command_compose_and_have_their_types(command: str) ->
         for name in names_of(group)
     ],
 )
-def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
+def test_every_choice_of_the_audit_is_accepted(choice):
     settings = Study(composed("audit", choice))
     group, _, name = choice.partition("=")
     assert bool(settings.erasers) == (name != NONE)
@@ -158,7 +158,7 @@ def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
     assert [*settings.baselines] == ([name] if group == "baseline" else [])
 
 
-def test_every_component_has_its_file() -> None:
+def test_every_component_has_its_file():
     assert {*ERASERS, NONE} == set(names_of("eraser"))
     assert {*SITES, HEAD} - {EVERYWHERE} == set(names_of("edit"))  # that is edit.layers=everywhere
     assert set(BASELINES) == set(names_of("baseline"))
@@ -171,7 +171,7 @@ def test_every_component_has_its_file() -> None:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_every_experiment_composes(path: Path) -> None:
+def test_every_experiment_composes(path):
     program, command, *words = path.read_text("utf-8").splitlines()[1].removeprefix("# ").split()
     assert (program, words[0]) == ("countergen-edit", f"experiment={path.stem}")
     assert command == path.parent.name
@@ -192,14 +192,14 @@ def test_every_experiment_composes(path: Path) -> None:
         (["model=gpt2", "texts=testbed"], "testbed"),
     ],
 )
-def test_the_model_has_its_texts_unless_others_are_named(words: list[str], texts: str) -> None:
+def test_the_model_has_its_texts_unless_others_are_named(words, texts):
     config = composed("audit", *words)
     assert config["texts"] == read_config("texts", texts)
     own = composed("audit", *words, "texts.neutral=it's/mine.txt")
     assert own["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
 
 
-def test_a_checkpoint_has_its_recorded_texts(here: Path) -> None:
+def test_a_checkpoint_has_its_recorded_texts(here):
     recorded = {"neutral": "testbed_neutral", "keep": []}
     Path("recipe.json").write_text(json.dumps({"config": {"texts": recorded}}))
     assert composed("audit", f"model={here}")["texts"] == recorded
@@ -218,7 +218,7 @@ def fairpair(*words: str) -> FairPair:
 @pytest.mark.parametrize(
     "name", ["table1", "table2", "table3", "figure3", "figure4", "figure5", "figure6"]
 )
-def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
+def test_a_fairpair_experiment_is_of_the_paper_s_size(name):
     metric = fairpair(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
     assert metric.sampling["max_new_tokens"] == 128
@@ -230,9 +230,7 @@ def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(command, monkeypatch):
     columns = "60" if len(command) % 2 else "200"
     monkeypatch.setenv("COLUMNS", columns)
     first, text = page(command), page(command, every=True)
@@ -254,13 +252,13 @@ def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(
             assert says
 
 
-def test_the_page_of_commands_is_generated() -> None:
+def test_the_page_of_commands_is_generated():
     page_of = script("settings_page")
     _, _, tables = page_of.PAGE.read_text("utf-8").partition(page_of.HEADING)
     assert tables == page_of.markdown() + "\n", "write it with python scripts/settings_page.py"
 
 
-def test_help_imports_neither_hydra_nor_torch() -> None:
+def test_help_imports_neither_hydra_nor_torch():
     program = (
         "import sys; from countergen_edit.cli.main import main; main(['audit', '--help']);"
         "assert not {'hydra', 'omegaconf', 'torch', 'numpy'} & set(sys.modules)"
@@ -271,7 +269,7 @@ def test_help_imports_neither_hydra_nor_torch() -> None:
     assert done.stdout.startswith("usage: countergen-edit audit [key=value …]\n")
 
 
-def test_the_program_lists_its_commands() -> None:
+def test_the_program_lists_its_commands():
     assert call().out == usage() + "\n"
     assert all(f"\n  {command} " in usage() for command in COMMANDS)
     assert call("sweep", "--help", "all").out == page("sweep", every=True) + "\n"
@@ -287,9 +285,9 @@ def test_the_program_lists_its_commands() -> None:
         ("audit", "eraser.rlace.rnk", "eraser.rlace.rank"),
     ],
 )
-def test_the_nearest_setting_is_named(command: str, key: str, nearest: str) -> None:
+def test_the_nearest_setting_is_named(command, key, nearest):
     assert nearest_setting(command, key) == nearest
 
 
-def test_the_configuration_is_printed() -> None:
+def test_the_configuration_is_printed():
     assert "leace: {}" in call("audit", "--cfg", "job", "eraser=leace").out

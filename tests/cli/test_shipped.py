@@ -108,7 +108,7 @@ def runs(model: str, command: str, *words: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", names_of("data"))
-def test_data_run(name: str, model: str) -> None:
+def test_data_run(name, model):
     """The real model is measured unedited: test_real_model edits it."""
     data = "p.jsonl" if name == "prompts" else name
     axis = [f"axis={AXES[name]}"] if name in AXES else []
@@ -118,7 +118,7 @@ def test_data_run(name: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in names_of(g)])
-def test_an_axis_and_texts_run(word: str) -> None:
+def test_an_axis_and_texts_run(word):
     own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
     runs("testbed", "audit", word, *own, NAMED, LIMITS["testbed"])
 
@@ -146,7 +146,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("path", "model"), CASES)
-def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, model: str) -> None:
+def test_an_experiment_runs_and_holds_what_the_guide_shows(path, model):
     command, choice = path.parent.name, f"experiment={path.stem}"
     config = composed(command, choice)
     sizes = {key: value for key, value in (TINY | LOADED).items() if key not in ("model", "names")}

@@ -21,7 +21,7 @@ from tests.cli.support import call, names
 from tests.made_benchmarks import make_benchmarks, settings
 
 
-def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
+def test_every_set_has_no_more_and_fewer_are_among_more():
     whole = Task.from_config("gender", "many_testbed", names={"test": 4})
     three, five = (whole.limited(most, seed=7) for most in (3, 5))
     for few, many, every in zip(three.every_set, five.every_set, whole.every_set, strict=True):
@@ -33,7 +33,7 @@ def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_few_prompts_says_so_wherever_it_is_read() -> None:
+def test_a_run_on_few_prompts_says_so_wherever_it_is_read():
     small = ["eraser=rlace", "metric=r", names(8, 4, 6, 2, few=4), "edit.layers=[4]"]
     ended = call("audit", *small, "cost=agreement", "limit=2", "run_dir=runs/a")
     first, end = (ended.out.splitlines()[at] for at in (1, -2))
@@ -48,7 +48,7 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read() -> None:
     assert page.count("A quick try: at most 2 prompts") >= 2  # in its head and body
 
 
-def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
+def test_prompts_that_metrics_bring_are_few_as_well(tmp_path):
     task = Task.from_config("gender", "testbed", names={"test": 4}).limited(2)
     fairpair, cid = (METRICS.make(name).bound(task) for name in ("fairpair", "cid"))
     whole = METRICS.make("cid").bound(replace(task, limit=None)).data
@@ -71,7 +71,7 @@ SETTINGS = read_config("metric", "cid")["cid"]["templates"]
     "axis",
     ["gender", "nationality", ["gender", "nationality"], ["gender", "religion"], ["gender", "age"]],
 )
-def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list[str]) -> None:
+def test_every_pair_of_groups_that_have_names_has_cid_templates(axis):
     own = ce.task(axis, names=FEW).axis
     templates = SETTINGS.get(own.name, SETTINGS["others"])
     for pair in combinations(own.groups, 2):
@@ -81,7 +81,7 @@ def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list
             assert not texts[0] & texts[1]
 
 
-def test_names_that_two_groups_share_do_not_tell_them_apart() -> None:
+def test_names_that_two_groups_share_do_not_tell_them_apart():
     own = ce.task(["gender", "religion"], names=FEW).axis
     named, told = "In this town {name} works as", "Here most {adjective} people work as"
     shared = ("female_christian", "female_muslim")
@@ -92,9 +92,7 @@ def test_names_that_two_groups_share_do_not_tell_them_apart() -> None:
     assert template_set(own, [named, told], across, names=2).templates == (named, told)
 
 
-def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(capsys):
     task = ce.task("nationality", groups=["egypt_male", "usa_male"], names=FEW)
     same = METRICS.make("cid", {"templates": ["A {person} here works as"]})
     metrics = {"r": METRICS.make("r"), "cid": same}

@@ -163,9 +163,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_prompts_of_a_file_do_not_depend_on_its_kind(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_prompts_of_a_file_do_not_depend_on_its_kind(name, tmp_path, capsys):
     as_lines(tmp_path / "lines.jsonl", ROWS)
     WRITTEN[name](tmp_path / name)
     [expected] = ce.task("gender", str(tmp_path / "lines.jsonl")).test
@@ -181,9 +179,7 @@ def test_the_prompts_of_a_file_do_not_depend_on_its_kind(
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-def test_columns_of_groups_are_found_in_any_case_and_others_are_left(
-    kind: str, tmp_path: Path
-) -> None:
+def test_columns_of_groups_are_found_in_any_case_and_others_are_left(kind, tmp_path):
     path, names = tmp_path / f"sides.{kind}", "Context,MALE,Female,Output"
     rows = [("1", "A monk", "A nun", " prays"), ("2", "A monk", "A nun", " sings")]
     as_table(path, rows, ";", names) if kind == "csv" else as_objects(path, rows, names)
@@ -195,7 +191,7 @@ def test_columns_of_groups_are_found_in_any_case_and_others_are_left(
     assert sample.outputs == (" prays", " sings")
 
 
-def test_outputs_of_one_prompt_have_the_figures_that_they_have_line_by_line(tmp_path: Path) -> None:
+def test_outputs_of_one_prompt_have_the_figures_that_they_have_line_by_line(tmp_path):
     """The group effect of joined rows is that of separate prompts: items are outputs."""
     as_table(tmp_path / "own.csv", ROWS, ",")
     [joined] = ce.task("gender", str(tmp_path / "own.csv")).test
@@ -225,8 +221,8 @@ def given(made: Path, folder: Path, file: str, beside: str = "", name: str = "")
 
 @pytest.mark.parametrize("beside", ["data", "supplemental"])
 def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
-    beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    beside, made, tmp_path, monkeypatch
+):
     path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
     own = items_of("bbq", made, ["Age"])
     shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)

@@ -99,9 +99,7 @@ FINE = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_data_that_changes_figures_is_questioned_everywhere(
-    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path, capsys):
     """By `check` and in a task's remark with the line, in the task's warnings with their number."""
     row, said = FAULTS[fault]
     path = tmp_path / "own.jsonl"
@@ -120,7 +118,7 @@ def test_data_that_changes_figures_is_questioned_everywhere(
 
 
 @pytest.mark.parametrize("row", FINE)
-def test_data_that_looks_like_a_fault_is_not_questioned(row: str, tmp_path: Path) -> None:
+def test_data_that_looks_like_a_fault_is_not_questioned(row, tmp_path):
     (tmp_path / "own.jsonl").write_text(row, "utf-8")
     assert not [
         w for w in ce.task("gender", str(tmp_path / "own.jsonl")).warnings if "space" not in w
@@ -142,7 +140,7 @@ def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
 
 
 @pytest.mark.slow
-def test_shipped_sets_have_no_warnings() -> None:
+def test_shipped_sets_have_no_warnings():
     for path in sorted((conf_dir() / "axis").glob("*.yaml")):
         for texts in ("natural", "testbed"):
             if path.stem in ("gender", "race") or texts == "natural":

@@ -34,7 +34,7 @@ def update_of(
     return LowRankUpdate(found)
 
 
-def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: LanguageModel) -> None:
+def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model):
     before, update = logits(model), update_of(model)
     edited, plain = logits(model, Edit((), update=update)), stock_model(model)
     for name, (a, b) in update.factors.items():  # by hand, not by our merging
@@ -48,7 +48,7 @@ def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: Lang
     assert torch.equal(logits(model), before)
 
 
-def test_a_model_that_skips_blocks_runs_those_of_the_update(model: LanguageModel) -> None:
+def test_a_model_that_skips_blocks_runs_those_of_the_update(model):
     last = model.n_layers - 1
     quick, update = resuming(model, range(model.n_layers)), update_of(model, first=last)
     unedited, edited = (logits(quick, edit) for edit in (None, Edit((), update=update)))
@@ -56,7 +56,7 @@ def test_a_model_that_skips_blocks_runs_those_of_the_update(model: LanguageModel
     assert torch.equal(logits(quick), unedited)
 
 
-def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
+def test_an_update_of_another_model_is_refused(model):
     update = LowRankUpdate({"nowhere": (np.zeros((1, 3), "float32"), np.zeros((3, 1), "float32"))})
     with (
         pytest.raises(UserError, match=r"the edit updates nowhere \[3, 3\]"),
@@ -65,7 +65,7 @@ def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
         pass
 
 
-def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tmp_path) -> None:
+def test_stock_transformers_and_peft_load_what_is_saved(model, tmp_path):
     edit = Edit((), update=update_of(model))
     expected, saved = logits(model, edit), save_checkpoint(model, edit, tmp_path / "saved")
     assert saved.form == "folded"

@@ -27,7 +27,7 @@ def logits(model: LanguageModel) -> torch.Tensor:
     return model.logits(IDS, MASK)[MASK.bool()]
 
 
-def test_outputs_are_those_of_wrapped_and_of_stock_blocks(family: str) -> None:
+def test_outputs_are_those_of_wrapped_and_of_stock_blocks(family):
     with patch("countergen_edit.models.language_model.run_stock_blocks"):
         wrapped = tiny_model(family)
     model = tiny_model(family)
@@ -36,7 +36,7 @@ def test_outputs_are_those_of_wrapped_and_of_stock_blocks(family: str) -> None:
     assert torch.equal(logits(model), plain[MASK.bool()])
 
 
-def test_hooks_and_weights_of_stock_modules_count() -> None:
+def test_hooks_and_weights_of_stock_modules_count():
     model = tiny_model("llama")
     before = logits(model)
     projection = model.bridge.blocks[1].original_component.mlp.original_component.down_proj
@@ -52,7 +52,7 @@ def test_hooks_and_weights_of_stock_modules_count() -> None:
 
 @pytest.mark.filterwarnings("ignore:A (forward )?hook:UserWarning")
 @pytest.mark.parametrize("family", [*FAMILIES, *ENCODER_DECODERS])
-def test_each_hook_point_does_what_it_does_in_a_wrapped_model(family: str, tmp_path: Any) -> None:
+def test_each_hook_point_does_what_it_does_in_a_wrapped_model(family, tmp_path):
     folder = tiny_model_dir(family, tmp_path)
     with patch("countergen_edit.models.language_model.run_stock_blocks"):
         wrapped = load_model(folder)

@@ -50,7 +50,7 @@ def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("run", ["scores", "capture", "text", "neutral"])
-def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel, run: str) -> None:
+def test_a_method_ends_with_what_it_gives_in_large_batches(model, run):
     def result() -> Any:
         if run == "scores":
             return continuation_log_probs(model, PROMPTS, OUTPUTS)
@@ -73,7 +73,7 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel,
     assert noted[-1] == {"scores" if run == "neutral" else run: tried}
 
 
-def test_a_later_session_begins_with_the_sizes_of_the_first(model: LanguageModel) -> None:
+def test_a_later_session_begins_with_the_sizes_of_the_first(model):
     expected = continuation_log_probs(model, PROMPTS, OUTPUTS)
     noted: list[dict[str, int]] = []
     with reductions_kept(model, {"scores": 7}, noted.append), memory_for(model, 60) as sizes:
@@ -83,7 +83,7 @@ def test_a_later_session_begins_with_the_sizes_of_the_first(model: LanguageModel
     assert not noted
 
 
-def test_a_text_that_does_not_fit_alone_is_refused_in_one_line(model: LanguageModel) -> None:
+def test_a_text_that_does_not_fit_alone_is_refused_in_one_line(model):
     continuation_log_probs(model, PROMPTS, OUTPUTS)
     with (
         memory_for(model, 3),

@@ -34,7 +34,7 @@ def logits(model: LanguageModel) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bits", ["4bit", "8bit"])
-def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str) -> None:
+def test_linear_layers_have_few_bits_and_logits_are_near(folder, bits):
     full, few = ce.load(folder), ce.load(folder, quantization=bits)
     assert (full.is_quantized, few.is_quantized) == (False, True)
     stock = few.bridge.original_model
@@ -45,7 +45,7 @@ def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str
     assert not np.array_equal(logits(full), logits(few))
 
 
-def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder: Path) -> None:
+def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder):
     from bitsandbytes.functional import dequantize_4bit
 
     few = ce.load(folder, quantization="4bit")
@@ -59,7 +59,7 @@ def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder: Path) ->
     np.testing.assert_allclose(logits(few), expected, atol=1e-4)
 
 
-def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path) -> None:
+def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder):
     with pytest.raises(UserError, match="unknown quantization '4bits': did you mean '4bit'"):
         ce.load(folder, quantization="4bits")
     few = ce.load(folder, quantization="4bit")
@@ -69,12 +69,7 @@ def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path)
             ce.audit(few, task, **how)
 
 
-def test_a_classifier_and_a_missing_package_end_in_one_line(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_classifier_and_a_missing_package_end_in_one_line(folder, tmp_path, capsys, monkeypatch):
     words = ["classifiers", "model.quantization=4bit", f"run_dir={tmp_path / 'run'}"]
     assert main(words) == 2
     assert "leave model.quantization out" in capsys.readouterr().err
@@ -84,9 +79,7 @@ def test_a_classifier_and_a_missing_package_end_in_one_line(
         ce.load(folder, quantization="4bit")
 
 
-def test_quantised_files_are_read_and_their_edits_are_not_saved(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quantised_files_are_read_and_their_edits_are_not_saved(folder, tmp_path, capsys):
     few = AutoModelForCausalLM.from_pretrained(
         folder, quantization_config=quantized("4bit", torch.float32), dtype=torch.float32
     )
@@ -102,9 +95,7 @@ def test_quantised_files_are_read_and_their_edits_are_not_saved(
 
 
 @pytest.mark.slow
-def test_an_edit_of_quantised_weights_is_saved_with_full_ones(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_edit_of_quantised_weights_is_saved_with_full_ones(folder, tmp_path, capsys):
     families = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
     names = "names={fit: 4, few: 4, validation: 3, test: 3, agreement: 2}"
     fit = ["eraser=mean_difference", "edit.layers=[1]", "metric=r", "cost=null", names, *families]

@@ -21,7 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("run") / "audit", outputs=3)
 
 
-def test_every_digit_is_in_the_csv() -> None:
+def test_every_digit_is_in_the_csv():
     table = Table(
         "t", "T", ("set", "R"), (("jobs", Number(1 / 3, 0.1, 0.4)), ("all", Number(None)))
     )
@@ -31,16 +31,14 @@ def test_every_digit_is_in_the_csv() -> None:
     assert lines[2] == ["all", "", "", ""]
 
 
-def test_latex_is_not_led_astray() -> None:
+def test_latex_is_not_led_astray():
     text = as_latex(Table("t", "50 % & more", ("a_b",), ((r"$x^2$ \input{~}#",),)))
     body = text.split("\\midrule\n")[1].splitlines()[0]
     assert body == (r"\$x\textasciicircum{}2\$ \textbackslash{}input\{\textasciitilde{}\}\# \\")
     assert r"\caption{50 \% \& more}" in text
 
 
-def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(
-    run: Path, tmp_path: Path
-) -> None:
+def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(run, tmp_path):
     chosen = [s for s in sections(open_run(run)) if s.name in ("overview", "fairpair")]
     first, second = (
         export(chosen, tmp_path / name, ["svg", "pdf", "csv", "latex"]) for name in "ab"
@@ -53,7 +51,7 @@ def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(
         )
 
 
-def test_every_section_and_table_has_a_name_of_its_own(run: Path) -> None:
+def test_every_section_and_table_has_a_name_of_its_own(run):
     found = sections(open_run(run))
     assert [s.name for s in found] == [name for name in ORDER if name not in (OTHERS, CHANGED)]
     names = [t.name for s in found for t in s.tables()]
@@ -62,7 +60,7 @@ def test_every_section_and_table_has_a_name_of_its_own(run: Path) -> None:
     assert [s.name for s in sections(bare)] == ["terms", "run"]
 
 
-def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
+def test_the_page_is_small_and_asks_for_nothing(run):
     path = open_run(run).report()
     text = path.read_text("utf-8")
     assert path.stat().st_size < 5_000_000
@@ -71,7 +69,7 @@ def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
     assert not path.with_name("report.html.tmp").exists()
 
 
-def test_a_page_escapes_every_text_and_may_be_empty() -> None:
+def test_a_page_escapes_every_text_and_may_be_empty():
     assert "<title>empty</title>" in render_page([], title="empty", kind="", about=[])
     harm = 'my tab"/><script>'
     page = render_page(
@@ -81,7 +79,7 @@ def test_a_page_escapes_every_text_and_may_be_empty() -> None:
     assert 'id="my-tab-script-"' in page
 
 
-def test_tokens_are_shaded_on_the_page_and_texts_in_files() -> None:
+def test_tokens_are_shaded_on_the_page_and_texts_in_files():
     cell = Tokens((" good", " bad", "\n"), (0.3, -0.1, 0.0), "0.02")
     table = Table("t", "T", ("text",), ((cell,),))
     page = render_page([Section("s", "S", (table,))], title="", kind="", about=[])

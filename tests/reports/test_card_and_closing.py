@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -42,7 +41,7 @@ def line(card: str, label: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").replace("\\|", "!").split("|")]
 
 
-def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str) -> None:
+def test_the_card_has_every_quantity_before_and_after_and_the_control(card):
     for name in ("jobs", "traits", "hobbies"):
         assert len([r for r in card.splitlines() if name in r and "0.6" in r and "0.3" in r]) >= 1
     cost = line(card, "perplexity ratio")
@@ -51,7 +50,7 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     assert "Bias under leace (rank 1), 3 sets: no significant change on 3" in card
 
 
-def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
+def test_the_hub_reads_every_figure_as_structured_metadata(card):
     run = in_memory(audit_rows())
     wanted = eval_results(run, RECORD)
     found = ModelCard(card, ignore_metadata_errors=False).data.eval_results
@@ -69,14 +68,14 @@ def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
     assert {"type", "name", "value"} <= {*content["model-index"][0]["results"][0]["metrics"][0]}
 
 
-def test_an_adapters_card_names_its_library_and_how_it_is_loaded() -> None:
+def test_an_adapters_card_names_its_library_and_how_it_is_loaded():
     text = model_card(in_memory(audit_rows()), RECORD, "adapter", PARITY)
     assert ModelCard(text).data.library_name == "peft"
     assert 'PeftModel.from_pretrained(model, "FOLDER OR HUB NAME")' in text
     assert 'AutoModelForCausalLM.from_pretrained("testbed")' in text
 
 
-def test_a_card_has_no_path(tmp_path: Path) -> None:
+def test_a_card_has_no_path(tmp_path):
     (tmp_path / "my model").mkdir()
     command = ["countergen-edit", "edit", f"model={tmp_path}/my model", "run_dir=../run"]
     own = MANIFEST | {"model": f"{tmp_path}/my model", "command": command}
@@ -86,9 +85,7 @@ def test_a_card_has_no_path(tmp_path: Path) -> None:
     assert "# my model, edited" in text
 
 
-def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
-    tmp_path: Path,
-) -> None:
+def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(tmp_path):
     doubt = "1 of 3 prompts of mine contain words outside the vocabulary of testbed."
     run = in_memory(audit_rows(), MANIFEST | {"warnings": [doubt]})
     assert run.findings[-1] == doubt
@@ -96,7 +93,7 @@ def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
     assert doubt in model_card(run, *CARD)
 
 
-def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:
+def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets():
     about = {"split": "validation", **LEACE}
     details = [choice_detail(affordable=fits) for fits in (True, False)]
     costs = [Row("cost", 0.5, detail=detail, **about) for detail in details]
@@ -114,7 +111,7 @@ def judged(word: str, named: bool = False, change: str = "removed") -> Row:
     return Row("judgement", 0.5, split="test", detail=detail, **LEACE)
 
 
-def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches() -> None:
+def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches():
     command = ["countergen-edit", "audit", "data=my prompts.jsonl", "eraser=leace", "run_dir=x"]
     manifest = MANIFEST | {"command": [*command, "data.fit=own"]}
 
@@ -146,7 +143,7 @@ RAN = {
 }
 
 
-def test_evidence_says_both_figures_the_budget_and_what_is_missing(tmp_path: Path) -> None:
+def test_evidence_says_both_figures_the_budget_and_what_is_missing(tmp_path):
     runs = in_memory(audit_rows(), MANIFEST | {"ran": RAN}), in_memory(unedited())
     text, alone = (write_evidence(run, tmp_path).read_text("utf-8") for run in runs)
     [row] = [row for row in text.splitlines() if row.startswith("| perplexity ratio |")]

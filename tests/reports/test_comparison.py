@@ -41,13 +41,13 @@ def cell(run: str, edit: str, title: str) -> str:
     return value.text if isinstance(value, Number) else str(value)
 
 
-def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes() -> None:
+def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes():
     runs = [Run(Path(path), Results([])) for path in ("/x/a/run", "/x/b/run", "/x/b/other")]
     assert run_names(runs[1:]) == ["run", "other"]
     assert run_names(runs) == ["a/run", "b/run", "b/other"]
 
 
-def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
+def test_a_run_shows_its_own_figure_of_a_name_or_none():
     leace = "leace-1@resid_post.2"
     assert cell("a", "unedited", "mean |R|, jobs") == "0.600"
     assert cell("a", leace, "mean |R|, jobs") == "0.300"
@@ -58,13 +58,13 @@ def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
     assert cell("b", "unedited", "seed") == "1"
 
 
-def test_runs_on_different_data_are_not_shown_as_alike() -> None:
+def test_runs_on_different_data_are_not_shown_as_alike():
     hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
     assert side_by_side(named(*hashed[:2]))[0].note == ""
     assert "made on different data" in side_by_side(named(*hashed[1:]))[0].note
 
 
-def test_paired_differences_name_both_edits() -> None:
+def test_paired_differences_name_both_edits():
     other = replace(DIFFERENCE, value=-0.1)
     [table] = paired_table([DIFFERENCE, other], named(*RUNS))
     [row] = table.rows
@@ -76,7 +76,7 @@ def test_paired_differences_name_both_edits() -> None:
     assert row[4] == "3 of 4"
 
 
-def test_the_frame_holds_every_row_with_every_digit() -> None:
+def test_the_frame_holds_every_row_with_every_digit():
     frame = every_row(named(*RUNS), [DIFFERENCE])
     assert len(frame) == sum(len(run.results.rows) for run in RUNS) + 1
     last = frame.iloc[-1]
@@ -101,7 +101,7 @@ def of_axis(
     return in_memory(every, MANIFEST | {"model": model})
 
 
-def test_runs_about_several_axes_have_a_line_for_each_axis_pair_and_set() -> None:
+def test_runs_about_several_axes_have_a_line_for_each_axis_pair_and_set():
     three = ("female", "male"), ("female", "nonbinary"), ("male", "nonbinary")
     religion = ("christian", "muslim")
     runs = {

@@ -8,7 +8,6 @@ from itertools import combinations
 import pytest
 
 from countergen_edit.erasers.base import ERASERS
-from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.figures import FIXED, Style, as_svg, draw, styles
@@ -25,7 +24,7 @@ def looks(*names: str) -> dict[str, Style]:
     return styles([Panel("p", "x", "y", tuple(dots))])
 
 
-def test_an_eraser_is_drawn_alike_whatever_stands_beside_it() -> None:
+def test_an_eraser_is_drawn_alike_whatever_stands_beside_it():
     audit = looks("unedited", "preserving-3@resid_post.2", "random-1")
     sweep = looks("rlace", "leace-1", *audit, "mine-2")
     assert {name: sweep[name] for name in audit} == audit
@@ -34,7 +33,7 @@ def test_an_eraser_is_drawn_alike_whatever_stands_beside_it() -> None:
     assert first.marker != second.marker
 
 
-def test_every_eraser_looks_different_from_every_other_and_from_other_names() -> None:
+def test_every_eraser_looks_different_from_every_other_and_from_other_names():
     ours = [name for name in ERASERS if ".py:" not in name]  # other tests bring their own
     assert {*ours, "prompting", "template", STEERING, RANDOM_MAP, ORIGINAL} <= {*FIXED}
     found = looks(*dict.fromkeys([*ours, *FIXED]), "B", "V_gp", "female", "male")
@@ -43,7 +42,7 @@ def test_every_eraser_looks_different_from_every_other_and_from_other_names() ->
 
 
 @pytest.mark.parametrize("rows", [audit_rows(), text_rows()], ids=["audit", "texts"])
-def test_panels_of_one_measure_share_an_axis_that_hides_nothing(rows: list[Row]) -> None:
+def test_panels_of_one_measure_share_an_axis_that_hides_nothing(rows):
     edited = [replace(r, **columns("leace", 3)) for r in rows if r.eraser == "leace"]
     figures = [f for s in sections(in_memory([*rows, *edited])) for f in s.figures()]
     assert len(figures) > 2
@@ -62,7 +61,7 @@ def test_panels_of_one_measure_share_an_axis_that_hides_nothing(rows: list[Row])
         assert len(in_numbers(figure).rows) == points > 0
 
 
-def test_a_dot_stands_at_its_value_and_its_bar_ends_at_its_interval() -> None:
+def test_a_dot_stands_at_its_value_and_its_bar_ends_at_its_interval():
     dots = Series("a", ("jobs",), (0.5,), (0.2,), (0.7,), kind="dots")
     [ax] = draw(Figure("f", "", (Panel("p", "nats", "", (dots,), True),), "")).axes
     assert [*ax.lines[0].get_xdata()] == [0.5]
@@ -70,7 +69,7 @@ def test_a_dot_stands_at_its_value_and_its_bar_ends_at_its_interval() -> None:
     assert bar[:, 0] == pytest.approx([0.2, 0.7])
 
 
-def test_texts_stay_texts_and_the_same_figure_gives_the_same_bytes() -> None:
+def test_texts_stay_texts_and_the_same_figure_gives_the_same_bytes():
     series = Series(HARMFUL, (f"{HARMFUL} $x$", "\x00b"), (1.0, 2.0), kind="dots")
     figure = Figure("f", HARMFUL, (Panel(HARMFUL, HARMFUL, "", (series,), True),), "")
     svg = as_svg(figure)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ def chosen(edit: str, **about: bool) -> Row:
     return Row("cost", 0.1, edit=edit, split="validation", detail=detail)
 
 
-def test_every_set_of_a_figure_has_its_line() -> None:
+def test_every_set_of_a_figure_has_its_line():
     held = gate_run(AUDIT, {"group_effect": 0.62, "agreement": 0.7}, {})
     assert held.lines == [
         "nowhere, testbed",
@@ -38,7 +37,7 @@ def test_every_set_of_a_figure_has_its_line() -> None:
     ]
 
 
-def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none() -> None:
+def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none():
     of = {"group_effect": 0.5}
     assert gate_run(AUDIT, of, {}).verdict == "fails"
     search = in_memory([*audit_rows(), chosen(LEACE["edit"])])
@@ -48,7 +47,7 @@ def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none() -> Non
     assert gate_run(dear, of, {}).verdict == "fails"  # nothing was kept: the model is as it was
 
 
-def test_another_run_is_matched_set_by_set() -> None:
+def test_another_run_is_matched_set_by_set():
     fewer = in_memory([row for row in audit_rows() if row.dataset != "jobs_test"])
     held = gate_run(AUDIT, {}, {"agreement": 0.2, "group_effect": 0.05}, fewer)
     told = {line.of: line.verdict for line in held.checks if "group" in line.figure}
@@ -60,7 +59,7 @@ def test_another_run_is_matched_set_by_set() -> None:
     assert (better.better, better.limit) == ("higher", -0.2)
 
 
-def test_several_tasks_are_all_held_and_named() -> None:
+def test_several_tasks_are_all_held_and_named():
     rows = [replace(row, task=task) for task in ("gender", "race") for row in audit_rows()]
     manifest = MANIFEST | {"tasks": {"gender": "x", "race": "y"}}
     held = gate_run(in_memory(rows, manifest), {"group_effect": 0.3}, {})
@@ -71,20 +70,20 @@ def test_several_tasks_are_all_held_and_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["r", "null_abs_r", "planted_group_effect", "kl"])
-def test_what_has_no_better_end_or_says_nothing_here_is_no_figure(name: str) -> None:
+def test_what_has_no_better_end_or_says_nothing_here_is_no_figure(name):
     rows = [row for row in audit_rows() if row.metric != "kl"]
     with pytest.raises(UserError, match=f"unknown figure '{name}': did you mean"):
         gate_run(in_memory(rows), {name: 1.0}, {})
 
 
-def test_a_ratio_to_itself_holds_nobody_to_anything() -> None:
+def test_a_ratio_to_itself_holds_nobody_to_anything():
     with pytest.raises(UserError, match="did you mean 'perplexity'"):
         gate_run(in_memory(unedited()), {"perplexity_ratio": 1.3}, {})
     edited = in_memory([*audit_rows(), chosen(LEACE["edit"])])
     assert gate_run(edited, {"perplexity_ratio": 1.3}, {}).verdict == "holds"
 
 
-def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -> None:
+def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path):
     file = tmp_path / "own.py"
     file.write_text(
         OWN + "\n\nclass Kindness(Metric):\n    better = {'kindness': 'higher'}\n"
@@ -100,7 +99,7 @@ def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -
     assert [line.verdict for line in told.checks] == ["fails", "fails", "holds"]
 
 
-def test_the_file_says_what_the_lines_say(tmp_path: Path) -> None:
+def test_the_file_says_what_the_lines_say(tmp_path):
     rows = [replace(r, dataset=r.dataset.replace("jobs", "<jobs & \x07>")) for r in audit_rows()]
     held = gate_run(in_memory(rows), {"group_effect": 0.62, "agreement": 0.97}, {})
     held.write_json(tmp_path / "new" / "gate.json")
@@ -113,7 +112,7 @@ def test_the_file_says_what_the_lines_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "code"), [(0.9, 0), (0.4, 1), (0.62, 2)])
-def test_exit_codes_lines_and_the_assertion_agree(limit: float, code: int, tmp_path: Path) -> None:
+def test_exit_codes_lines_and_the_assertion_agree(limit, code, tmp_path):
     run = make_run(tmp_path / "run", audit_rows())
     ended = call("gate", run, f"group_effect={limit}", f"json={tmp_path / 'a gate.json'}")
     lines = ended.out.splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ def glance(run: Run) -> Figure:
     return next(block for block in section.blocks if isinstance(block, Figure))
 
 
-def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
+def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set():
     [section] = overview(in_memory(audit_rows()))
     first, figure, table, *_ = section.blocks
     assert first == Words(in_memory(audit_rows()).verdict.lines, brief=True)
@@ -35,7 +34,7 @@ def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
     assert table.columns == ("", "set", "planted", "unedited", *short)
 
 
-def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance() -> None:
+def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance():
     tests = {
         "jobs": {"p_adjusted": 0.01, "least_p_adjusted": 0.001},
         "traits": {"p_adjusted": 0.14, "least_p_adjusted": 0.001},
@@ -54,7 +53,7 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
     assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))
 
 
-def test_texts_or_a_model_without_edits_make_an_overview() -> None:
+def test_texts_or_a_model_without_edits_make_an_overview():
     bias, *_ = glance(in_memory(unedited())).panels
     assert [s.name for s in bias.dots] == ["unedited"]
     panel, contrasts = glance(in_memory(unedited(text_rows()))).panels
@@ -62,7 +61,7 @@ def test_texts_or_a_model_without_edits_make_an_overview() -> None:
     assert (panel.categories, panel.series[0].y) == (["sentiment"], (1.05,))
 
 
-def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path):
     path = make_run(tmp_path / "audit", unedited())
     less = [replace(r, value=(r.value or 0) - 0.3) for r in unedited()]
     make_run(path / ORIGINAL, less)

@@ -75,7 +75,7 @@ def open_table(page: Any, tab: str, title: str) -> str:
     )
 
 
-def test_no_request_leaves_the_page_and_the_console_is_silent(page: Any, report: Path) -> None:
+def test_no_request_leaves_the_page_and_the_console_is_silent(page, report):
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
     time.sleep(0.2)
@@ -86,7 +86,7 @@ def test_no_request_leaves_the_page_and_the_console_is_silent(page: Any, report:
     assert page.get_log("browser") == []
 
 
-def test_generated_text_stays_text(page: Any) -> None:
+def test_generated_text_stays_text(page):
     assert page.execute_script("return window.harmed") is None
     assert page.execute_script("return document.scripts.length") == 1
     assert not page.find_elements("css selector", "img:not([src^='data:image/svg+xml'])")
@@ -100,7 +100,7 @@ def test_generated_text_stays_text(page: Any) -> None:
         assert HARMFUL in element.get_property("textContent"), section
 
 
-def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
+def test_tabs_show_one_section_by_mouse_and_by_keyboard(page):
     from selenium.webdriver.common.keys import Keys
 
     def seen() -> list[str]:
@@ -119,7 +119,7 @@ def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
     assert page.current_url.endswith("#overview")
 
 
-def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
+def test_a_column_is_sorted_by_its_figures_and_back(page):
     table = open_table(page, "costs", "Costs")
     head = page.find_element("css selector", f"#{table} thead th:nth-child(3) button")
     head.click()
@@ -130,7 +130,7 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
-def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> None:
+def test_search_keeps_what_matches_and_a_button_shows_the_rest(page):
     table = open_table(page, "examples", "Prompts and outputs")
     assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
     box = page.find_element("css selector", f"input[data-for={table}]")
@@ -155,7 +155,7 @@ axe.run(document, { preload: false, resultTypes: ["violations"] })
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
+def test_axe_finds_no_fault(page, width, scheme):
     import axe_core_python
 
     page.set_script_timeout(120)
@@ -177,7 +177,7 @@ return [...document.querySelectorAll(".scroll")]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_no_column_is_cut_off(page: Any, width: int) -> None:
+def test_no_column_is_cut_off(page, width):
     resize(page, width)
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()

@@ -35,9 +35,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("said", FAULTS)
-def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
-    said: str, run: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_run_gets_one_line_and_its_old_report_stays(said, run, tmp_path):
     (run / "report.html").write_text("the good one")
     FAULTS[said](run)
     other = make_run(tmp_path / "other", outputs=2)
@@ -51,13 +49,13 @@ def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
     assert (run / "report.html").read_text() == "the good one"
 
 
-def test_a_folder_that_cannot_be_written_is_named(run: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(run):
     (run / "report.html.tmp").mkdir()
     with pytest.raises(UserError, match="cannot write"):
         open_run(run).report()
 
 
-def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run: Path) -> None:
+def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run):
     place = run / "elsewhere" / "page.html"
     assert open_run(run).report(place) == place
     text = place.read_text("utf-8")
@@ -65,7 +63,7 @@ def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run: Path) -> N
     assert "countergen-edit audit seed=0" in text
 
 
-def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
+def test_rows_become_a_frame_with_facets_as_columns(run):
     opened = open_run(run)
     frame = opened.to_frame()
     assert len(frame) == len(opened.results.rows)
@@ -79,7 +77,7 @@ def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
     assert [*own.label, *own.facet_label] == ["unedited", 2.0]
 
 
-def test_edits_are_read_from_the_folder(run: Path) -> None:
+def test_edits_are_read_from_the_folder(run):
     edits = open_run(run).edits
     assert LEACE["edit"] in edits
     assert edits[LEACE["edit"]].edit.digest == edit_at("leace", 2).edit.digest
@@ -93,7 +91,7 @@ def bare(edit: dict[str, object], bias: float, perplexity: float) -> list[Row]:
     return [Row("group_effect", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]
 
 
-def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names() -> None:
+def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names():
     few, many = (columns(name, 1) for name in ("few", "many"))
     before = [*bare({}, 0.6, 1.0), *bare(RANDOM, 0.1, 1.0), *bare(few, 0.3, 1.0)]
     assert in_memory(before).best_record.id == few["edit"]
@@ -115,7 +113,7 @@ def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names
     assert best((few, "shows nothing", False), (many, "costs too much", False)) is None
 
 
-def test_an_edit_cannot_be_used_without_a_model(run: Path) -> None:
+def test_an_edit_cannot_be_used_without_a_model(run):
     best = open_run(run).best
     with pytest.raises(UserError, match="give the unedited model, 'testbed'"):
         best.save(run / "checkpoint")

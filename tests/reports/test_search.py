@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -82,7 +81,7 @@ def figure(rows: list[Row], name: str) -> Figure:
     return next(f for s in sections(a_run(rows)) for f in s.figures() if f.name == name)
 
 
-def test_every_candidate_stands_in_the_table_and_the_front_is_printed() -> None:
+def test_every_candidate_stands_in_the_table_and_the_front_is_printed():
     every = [[plain(cell) for cell in row[:6]] for row in table(ROWS, "tried").rows]
     assert every == [
         ["rlace-1@resid_post.1", "front", "90 %", "80 %", "40.00", "41.00"],
@@ -103,7 +102,7 @@ def of_task(task: str) -> list[Row]:
     return rows
 
 
-def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path: Path) -> None:
+def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path):
     both = [*of_task("gender"), *of_task("race")]
     text = " ".join(printed(a_run(both), 400).split())
     for task in ("gender", "race"):
@@ -151,9 +150,7 @@ AUDITED = [
         (AUDITED, "On validation data these do not remove bias", ("rlace-1@", "budget 0.01")),
     ],
 )
-def test_a_choice_is_told_with_its_figures(
-    rows: list[Row], begins: str, figures: tuple[str, ...]
-) -> None:
+def test_a_choice_is_told_with_its_figures(rows, begins, figures):
     first, *_ = choice(a_run(rows))
     assert first.startswith(begins)
     assert all(figure in first for figure in figures)
@@ -161,7 +158,7 @@ def test_a_choice_is_told_with_its_figures(
 
 @pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, TOO_DEAR, HARMFUL, ""])
 @pytest.mark.parametrize("shown", [True, False])
-def test_advice_choice_and_what_is_saved_are_one_decision(word: str, shown: bool) -> None:
+def test_advice_choice_and_what_is_saved_are_one_decision(word, shown):
     run = a_run(changed(word, shown=shown))
     said = " ".join(run.verdict.lines)
     is_kept = word == RECOMMENDED or (not word and shown)
@@ -186,7 +183,7 @@ UNTESTED = Row("bias_significant", 0.0, split="validation", detail={"names_to_te
         (ROWS[:1], "no edit could be fitted"),
     ],
 )
-def test_the_reason_why_nothing_is_saved(rows: list[Row], reason: str) -> None:
+def test_the_reason_why_nothing_is_saved(rows, reason):
     run = a_run(rows)
     assert why_nothing(run).startswith(reason)
     assert why_nothing(run).endswith("; nothing was saved")
@@ -199,8 +196,8 @@ CHANGES = get_args(Change)
 
 @given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * WRECK))
 def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_broken(
-    changes: list[Any], share: float
-) -> None:
+    changes, share
+):
     word = word_for(changes, share)
     fell, rose = {"removed", "partly removed"} & {*changes}, "increased" in changes
     assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
@@ -223,7 +220,7 @@ def said(*rows: Row) -> list[str]:
     return advice(Results(rows, records))
 
 
-def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
+def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
     dear = {
         "degradations": {"agreement": 0.26, "kl": 0.06},

@@ -30,7 +30,7 @@ def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
 
 
 @pytest.mark.parametrize("family", FOLDS)
-def test_the_fold_is_the_hooked_model(family: str) -> None:
+def test_the_fold_is_the_hooked_model(family):
     model = tiny_model(family)
     after = Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
     edit, ids = edit_of(model, 1, 0).then(after), model.tokenizer(TEXT).input_ids
@@ -41,7 +41,7 @@ def test_the_fold_is_the_hooked_model(family: str) -> None:
     torch.testing.assert_close(edited_logits(model, Edit(()), ids), before, atol=0, rtol=0)
 
 
-def test_a_head_has_its_own_features_and_no_other_changes() -> None:
+def test_a_head_has_its_own_features_and_no_other_changes():
     """The rows of heads side by side are the input of the output matrix."""
     model = tiny_model("gpt2")
     sites = [f"head.{k}" for k in range(4)]
