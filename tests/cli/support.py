@@ -21,6 +21,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import read_rows
 from tests.models.test_gguf import script
+from tests.runs.runs import value
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 ENVIRONMENT = {
@@ -49,8 +50,6 @@ TINY = {
 
 
 class Ended(NamedTuple):
-    """A command that has ended."""
-
     code: int
     out: str
     err: str
@@ -62,7 +61,6 @@ class Ended(NamedTuple):
 
 
 def call(*words: object) -> Ended:
-    """Run a command."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -102,10 +100,7 @@ def rows_of(folder: Path | str, *metrics: str, **columns: object) -> list[Row]:
 
 
 def value_of(folder: Path | str, metric: str, **columns: object) -> float:
-    """The value of the only such row."""
-    [row] = rows_of(folder, metric, **columns)
-    assert row.value is not None
-    return row.value
+    return value(read_rows(Path(folder) / RESULTS), metric, **columns)
 
 
 def names(*counts: int, **others: int) -> str:
@@ -127,7 +122,6 @@ def prompt_file(name: str, texts: Sequence[str], *outputs: str) -> str:
 
 
 def composed(command: str, *words: str) -> Any:
-    """The configuration of a command, unchecked."""
     return composing.composed(command, overrides_of(command, words))
 
 
@@ -142,6 +136,5 @@ def has(config: Any, key: str) -> bool:
 
 @cache
 def entries() -> dict[str, Any]:
-    """The entries of the reproduction guide by their experiment."""
     papers = script("guide.entries").read_papers()
     return {entry.name: entry for paper in papers for entry in paper.entries.values()}

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from countergen_edit.edits import Edit, applied
 from countergen_edit.models import LanguageModel, continuation_log_probs
 from countergen_edit.models.batching import plan, runs_trees, trees
-from tests import tiny_models
 from tests.edits.checkpoints.conftest import oblique_erasure
-from tests.tiny_models import FAMILIES, config_of, tiny_model
+from tests.tiny_models import CLASSES, CONFIGS, FAMILIES, config_of, tiny_model
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
@@ -74,7 +73,7 @@ def test_in_a_tree_every_text_reads_and_sees_itself_alone(texts, most):
 
 mistral = partial(config_of, "MistralConfig", intermediate_size=64, num_key_value_heads=2)
 OTHERS = {
-    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),  # ALiBi
+    "bloom": CONFIGS["bloom"],  # ALiBi
     "mpt": config_of("MptConfig", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),  # by column
     "mamba": config_of("MambaConfig", state_size=4),
     "mistral": mistral(sliding_window=4),
@@ -83,9 +82,9 @@ OTHERS = {
 
 def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
     if monkeypatch is not None:
-        monkeypatch.setitem(tiny_models.CONFIGS, family, OTHERS[family])
-    own: LanguageModel = tiny_model(family)
-    return own
+        monkeypatch.setitem(CONFIGS, family, OTHERS[family])
+        monkeypatch.setitem(CLASSES, family, "AutoModelForCausalLM")
+    return tiny_model(family)
 
 
 def scores(lm: LanguageModel) -> np.ndarray:
@@ -97,7 +96,7 @@ def alone(lm: LanguageModel) -> np.ndarray:
 
 
 def tokens_run(lm: LanguageModel) -> int:
-    sizes: list[int] = []
+    sizes = []
     counting = ("blocks.0.hook_out", lambda x, hook: sizes.append(x.shape[0] * x.shape[1]))
     with lm.bridge.hooks(fwd_hooks=[counting]):
         scores(lm)

@@ -64,7 +64,6 @@ def lm_eval(
 
 
 def scored(accs: Sequence[float], docs: Sequence[Mapping[str, Any]] = DOCS) -> list[dict[str, Any]]:
-    """The samples of a task with one metric."""
     return [sample(n, d, acc=a) for n, (d, a) in enumerate(zip(docs, accs, strict=True))]
 
 
@@ -115,7 +114,6 @@ def inspect_log(
 
 
 def asked(number: int, question: str, value: Any, epoch: int = 1, **more: Any) -> dict[str, Any]:
-    """One sample of Inspect."""
     return {
         "id": number,
         "epoch": epoch,

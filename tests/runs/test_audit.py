@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from jaxtyping import Float, Int
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
@@ -29,7 +27,7 @@ from countergen_edit.runs.run import open_run
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.edits.test_sinks import sunk
 from tests.models.test_memory import memory_for
-from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run
+from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run, value
 
 
 def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
@@ -54,7 +52,7 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
 def thin(task: Task, names: int) -> Task:
     """The task with so few people in each of its sets, for what holds of however many."""
 
-    def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+    def few(sets):
         return tuple(few_variations(data, names, seed=0) for data in sets)
 
     return replace(
@@ -77,7 +75,7 @@ def make_plan(
 ) -> Plan:
     """The plan of an audit, which edits its layers together."""
     names = ("r", "agreement", "perplexity", "kl")
-    settings: dict[str, Any] = {
+    settings = {
         "tasks": [task or make_task(families)],
         "erasers": {"rlace": make_eraser("rlace", rank=1)},
         "metrics": tuple(METRICS.make(name) for name in names),
@@ -94,29 +92,15 @@ def path(testbed, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def rows(path):
-    return RunFolder(path, {}, IDENTITY).rows()
-
-
-def value(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> float:
-    found = [
-        r
-        for r in rows
-        if r.metric == metric
-        and r.eraser == eraser
-        and r.split == "test"
-        and all(getattr(r, k) == v for k, v in columns.items())
-    ]
-    assert len(found) == 1
-    return found[0].value
+def on_test(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> float:
+    return value(rows, metric, eraser=eraser, split="test", **columns)
 
 
 def test_the_planted_bias_is_found_and_removed_and_random_directions_leave_it(rows):
-    measured = value(rows, "mean_abs_r")
-    assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
-    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
-    assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
+    measured = on_test(rows, "mean_abs_r")
+    assert measured == pytest.approx(on_test(rows, "planted_mean_abs_r"), abs=0.05)
+    assert on_test(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
+    assert abs(on_test(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
 
 
 def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
@@ -137,8 +121,7 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
         for r in rows
         if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and not r.group_b
     }
-    limits = [("agreement", "female", before["female"], 0.01)]
-    limits += [("agreement", "male", before["male"], 0.01)]
+    limits = [("agreement", group, before[group], 0.01) for group in ("female", "male")]
     limits += [("perplexity_ratio", "", 1.0, 0.01), ("kl", "", 0.0, 0.05)]
     shares = {
         (metric, group): {
@@ -209,10 +192,10 @@ def test_the_others_go_on_and_the_verdict_says_which_did_not(layers, testbed, tm
     tested = {row.eraser for row in rows if row.split == "test" and not row.baseline}
     assert tested == {"", "rlace"}
     for metric in ("mean_abs_r", "perplexity"):
-        assert value(rows, metric, "rlace") == value(alone, metric, "rlace")
-    found = open_run(tmp_path / "both")
-    assert f"Not fitted: own: {WHY}." in found.findings
-    assert [row.eraser for row in found.results.of("judgement")] == ["rlace"]
+        assert on_test(rows, metric, "rlace") == on_test(alone, metric, "rlace")
+    opened = open_run(tmp_path / "both")
+    assert f"Not fitted: own: {WHY}." in opened.findings
+    assert [row.eraser for row in opened.results.of("judgement")] == ["rlace"]
     # What is written is read again, and nothing is tried twice.
     assert audited(testbed, tmp_path / "both", **plan) == rows
 
@@ -236,7 +219,7 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
         few, path = thin(make_task(("stereotypes",)), 8), tmp_path / str(skips)
         erasers = {"leace": make_eraser("leace")}
         plan = make_plan(task=few, layers=(0,), skip_attention_sinks=skips, erasers=erasers)
-        kl.append(value(run(sunk("llama"), plan, path), "kl", "leace"))
+        kl.append(on_test(run(sunk("llama"), plan, path), "kl", "leace"))
         records.append(read_records(path))
     assert 0 < kl[0] < kl[1]  # these fits hardly know the direction that the sink lies along
     left, edited = records
@@ -250,20 +233,17 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_in_the_batches_that_the_device_had_memory_for(tmp_path):
-    plan, paths = make_plan(task=thin(make_task(), 12), erasers={}), {}
-    for name in ("whole", "killed"):
-        # Apart, as runs in one folder share scores.
-        model, paths[name] = load_model(directory()), tmp_path / name / "run"
-        with memory_for(model, 400):
-            if name == "whole":
-                run(model, plan, paths[name])
-                continue
-            with pytest.raises(KilledError):
-                run(model, plan, Dying.after(2, paths[name]))
-    run(load_model(directory()), plan, paths["killed"])  # on a larger device
-    manifests, results = (
-        [(path / file).read_text() for path in paths.values()] for file in (MANIFEST, RESULTS)
-    )
-    assert results[0] == results[1]
-    reductions = [json.loads(text)["batch_reductions"] for text in manifests]
+    plan = make_plan(task=thin(make_task(), 12), erasers={})
+    # Apart, as runs in one folder share scores.
+    whole, killed = (tmp_path / name / "run" for name in ("whole", "killed"))
+    first, second, larger_device = (load_model(directory()) for _ in range(3))
+    with memory_for(first, 400):
+        run(first, plan, whole)
+    with memory_for(second, 400), pytest.raises(KilledError):
+        run(second, plan, Dying.after(2, killed))
+    run(larger_device, plan, killed)
+    assert (whole / RESULTS).read_bytes() == (killed / RESULTS).read_bytes()
+    reductions = [
+        json.loads((path / MANIFEST).read_text())["batch_reductions"] for path in (whole, killed)
+    ]
     assert reductions[0] == reductions[1] != {}

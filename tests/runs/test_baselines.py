@@ -13,8 +13,8 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
-from countergen_edit.edits import EditRecord, NamedEdit, Shift
-from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.scores import score
@@ -42,7 +42,6 @@ def task():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A tiny model with a chat template."""
     model = load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
     model.tokenizer.chat_template = TEMPLATE
     return in_template(model, "none", "Write.")
@@ -56,7 +55,7 @@ def plan_of(task: Task, **changes: Any) -> Plan:
     }
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
     erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
-    settings: dict[str, Any] = {"layers": (LAYER,), "together": True, "baselines": ways}
+    settings = {"layers": (LAYER,), "together": True, "baselines": ways}
     return Plan(tasks=[task], erasers=erasers, metrics=metrics, **settings | changes)
 
 
@@ -97,25 +96,25 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
 
 
 def test_what_is_asked_goes_through_the_template(run, path, model, task):
-    prefaces = [edit(path, record).edit.preface for record in run.results.baselines[:3]]
-    assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
-    kinds = [record.baseline_kind for record in run.results.baselines[:3]]
-    assert kinds == ["template", "prompting", "prompting"]
+    records = run.results.baselines[:3]
+    assert [(r.baseline_kind, edit(path, r).edit.preface) for r in records] == [
+        ("template", "Write.\n"),
+        ("prompting", "Be fair. Write.\n"),
+        ("prompting", "women=men Write.\n"),
+    ]
     tokenizer = copy.copy(model.tokenizer)
     tokenizer.chat_template = None
     plain = replace(model, tokenizer=tokenizer)
-    told = Prompting(REQUESTS).told(plain, task)
-    assert list(told) == ["fair", "alike"]
-    assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
+    requests = Prompting(REQUESTS).told(plain, task)
+    assert list(requests) == ["fair", "alike"]
+    assert Prompting(REQUESTS).preface(plain, requests["alike"]) == "women=men\n"
 
 
 def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, path, model, task):
-    record = of_kind(run, "prompting")[0]
-    before = model.tokenizer("Be fair. Write.\n").input_ids
-    asked = model.with_preface(before)
-    expected = float(abs(r_values(score(asked, task.test[0]))).mean())
-    name = task.test[0].name
-    [row] = [r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == name]
+    record, _ = of_kind(run, "prompting")
+    asked = model.with_preface(model.tokenizer("Be fair. Write.\n").input_ids)
+    expected = abs(r_values(score(asked, task.test[0]))).mean()
+    [row] = run.results.of("mean_abs_r", "test", record.id)
     assert row.value == pytest.approx(expected, abs=1e-6)
     assert row.baseline
 
@@ -123,17 +122,13 @@ def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, pat
 def test_steering_subtracts_the_difference_of_the_groups_means(run, path, model, task):
     [record] = of_kind(run, "steering")
     [place] = edit(path, record).edit.placements
-    assert isinstance(place.erasure, Shift)
     data = capture_sites(
         model, task.fit, (), (), sites=("resid_post",), layers=[LAYER], positions="outputs"
     )["resid_post"]
-    pairs: dict[str, dict[str, np.ndarray]] = {}
-    for value, group, pair in zip(data.at(LAYER), data.group, data.pair, strict=True):
-        pairs.setdefault(pair, {})[group] = value
-    apart = np.mean([of[task.groups[0]] - of[task.groups[1]] for of in pairs.values()], axis=0)
-    np.testing.assert_allclose(
-        place.erasure.vector, -record.params["strength"] * apart, rtol=1e-4, atol=1e-6
-    )
+    values = data.at(LAYER).astype(float)
+    first, second = (values[data.group == group].mean(0) for group in task.groups)
+    expected = -record.params["strength"] * (first - second)
+    np.testing.assert_allclose(place.erasure.vector, expected, rtol=1e-4, atol=1e-6)
     assert place.limit == data.limit(LAYER)
 
 
@@ -153,16 +148,15 @@ def test_its_strength_is_the_one_of_the_rule_on_validation_data(run):
 def test_the_random_map_is_the_edits_own_between_other_directions(run, path):
     edits = {r.eraser: r for r in run.results.shown}
     for record in of_kind(run, "random_map"):
-        own = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements[0]
-        other = edit(path, record).edit.placements[0]
-        assert isinstance(own.erasure, AffineErasure)
-        assert isinstance(other.erasure, AffineErasure)
+        [fitted] = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements
+        [drawn] = edit(path, record).edit.placements
         sizes = [
-            np.linalg.svd(p.erasure.left @ p.erasure.right, compute_uv=False) for p in (own, other)
+            np.linalg.svd(p.erasure.left @ p.erasure.right, compute_uv=False)
+            for p in (fitted, drawn)
         ]
         np.testing.assert_allclose(sizes[1], sizes[0], atol=1e-9)
-        assert (other.site, other.layer, other.limit) == (own.site, own.layer, own.limit)
-        assert np.abs(other.erasure.left - own.erasure.left).max() > 1e-3
+        assert (drawn.site, drawn.layer, drawn.limit) == (fitted.site, fitted.layer, fitted.limit)
+        assert np.abs(drawn.erasure.left - fitted.erasure.left).max() > 1e-3
 
 
 @pytest.mark.slow
@@ -178,7 +172,7 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "says"),
     [
         (lambda: Prompting({"mine": "Treat {women} alike."}), r"request 'mine', .*\('women'\)"),
         (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
@@ -187,8 +181,8 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
         (lambda: Steering([]), "numbers other than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(make, said):
-    with pytest.raises(UserError, match=said) as error:
+def test_what_cannot_be_is_refused_in_one_line(make, says):
+    with pytest.raises(UserError, match=says) as error:
         make()
     assert "\n" not in str(error.value)
 

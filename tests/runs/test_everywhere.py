@@ -61,7 +61,7 @@ def test_its_control_and_its_baselines_act_everywhere_too(audited):
     records = [results.records[edit] for edit in tested]
     assert {record.eraser for record in records} == {"leace", "random", "steering", "random_map"}
     places = {record.eraser: record.places for record in records}
-    assert {place.site for own in places.values() for place in own} == {"everywhere"}
+    assert {place.site for record in records for place in record.places} == {"everywhere"}
     assert places["leace"] == places["random"] == places["random_map"]
 
 
@@ -81,7 +81,7 @@ def test_the_saved_model_is_the_audited_one(audited, testbed, tmp_path):
 
 
 def everywhere(model: LanguageModel, **more: Any) -> FitData:
-    place: dict[str, Any] = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
+    place = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
     return capture_sites(model, [ERASE], [], TEXTS, **place, **more)["everywhere"]
 
 

@@ -71,22 +71,17 @@ def test_continuations_come_back_as_rows(run, capsys):
     assert (run / RESULTS).read_bytes() == before
     [kappa] = [row for row in read_rows(run / RATINGS) if row.metric == "cid_rater_agreement"]
     assert kappa.detail["raters"] == [*WORDS]
-    texts = {
-        edit: [
-            json.loads(line)
-            for line in (run / f"store/gender/cid/{edit}.jsonl").read_text().splitlines()
-        ]
-        for edit in edits
-    }
+    stored = {edit: (run / f"store/gender/cid/{edit}.jsonl").read_text() for edit in edits}
+    texts = {edit: [json.loads(x) for x in lines.splitlines()] for edit, lines in stored.items()}
     shares = [row for row in read_rows(run / RATINGS) if row.metric == "cid_biased_fraction"]
     assert len(shares) == 2 * 2 * 2  # edits, groups, λ
     for row in shares:
-        own = [
+        biased = [
             all(word in c["text"] for word in WORDS.values())  # more than half of two
             for c in texts[row.edit]
             if (c["group"], c["strength"]) == (row.group_a, row.facets["lambda"])
         ]
-        assert row.value == np.mean(own)
+        assert row.value == np.mean(biased)
         assert (row.task, row.split) == ("gender", "test")
     assert open_run(run).results.of("cid_biased_fraction")
 

@@ -15,15 +15,15 @@ import pytest
 import countergen_edit
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
-from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.metrics.rows import COLUMNS, Row
 from countergen_edit.runs import folder as folders
 from countergen_edit.runs import ran
 from countergen_edit.runs.files import EDITS, MANIFEST, PROGRESS, RESULTS
 from countergen_edit.runs.folder import RunFolder, recorded_units
 from countergen_edit.runs.manifest import git_commit, make_manifest
+from tests.runs.runs import IDENTITY
 
 CONFIG = {"seed": 0}
-IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
 UNITS = {
     "one": [Row("r", 0.1, dataset="é")],
     "two": [Row("r", 0.2), Row("kl", None, detail={"reason": "a\u2028b\x85c\nd"})],
@@ -54,7 +54,7 @@ def clock(monkeypatch):
     """Half a minute passes whenever somebody looks."""
     at = datetime(2026, 11, 24, 8, tzinfo=UTC)
 
-    def later() -> datetime:
+    def later():
         nonlocal at
         at += timedelta(seconds=30)
         return at
@@ -64,7 +64,7 @@ def clock(monkeypatch):
 
 
 def ran_of(path: Path) -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads((path / MANIFEST).read_text())["ran"]
+    entry = json.loads((path / MANIFEST).read_text())["ran"]
     return entry
 
 
@@ -86,11 +86,10 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path, monkeyp
 
 
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path):
-    manifests = []
+    whole, manifests = tmp_path / "whole", []
     for units in range(len(UNITS) + 1):
-        manifests.append((run(tmp_path / "whole", stop_after=units).path / MANIFEST).read_bytes())
-    results = (tmp_path / "whole" / RESULTS).read_bytes()
-    progress = (tmp_path / "whole" / PROGRESS).read_bytes()
+        manifests.append((run(whole, stop_after=units).path / MANIFEST).read_bytes())
+    results, progress = ((whole / name).read_bytes() for name in (RESULTS, PROGRESS))
     recorded = [json.loads(line)["end"] for line in progress.splitlines()]
     ends = [0, *(i + 1 for i, byte in enumerate(progress) if byte == ord("\n"))]
     for cut in range(0, len(results) + 1, 29):
@@ -155,15 +154,12 @@ def test_nan_never_enters_the_results(tmp_path):
 
 def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path):
     folder = run(tmp_path / "run", stop_after=2)
-    with (folder.path / RESULTS).open("a") as file:
-        file.write('{"metric": "half a row')
-    with (folder.path / PROGRESS).open("a") as file:
-        file.write('{"unit": "three", "en')
+    for name, half in ((RESULTS, '{"metric": "half a row'), (PROGRESS, '{"unit": "three", "en')):
+        with (folder.path / name).open("a") as file:
+            file.write(half)
     units = recorded_units(folder.path)
-    assert {unit: [r.value for r in rows] for unit, rows in units.items()} == {
-        "one": [0.1],
-        "two": [0.2, None],
-    }
+    values = {unit: [row.value for row in rows] for unit, rows in units.items()}
+    assert values == {"one": [0.1], "two": [0.2, None]}
     assert recorded_units(tmp_path / "nowhere") == {}
 
 
@@ -190,13 +186,11 @@ def git(folder: Path, *words: str) -> str:
 def test_the_commit_is_that_of_the_packages_own_checkout_alone(tmp_path, monkeypatch):
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "x")
-    inside = tmp_path / "venv" / "countergen_edit"
-    inside.mkdir(parents=True)
-    monkeypatch.setattr(countergen_edit, "__file__", str(inside / "__init__.py"))
-    assert git_commit() is None
-    own = tmp_path / "countergen_edit"
-    monkeypatch.setattr(countergen_edit, "__file__", str(own / "__init__.py"))
-    assert git_commit() == git(tmp_path, "rev-parse", "HEAD")
+    (tmp_path / "venv/countergen_edit").mkdir(parents=True)
+    head = git(tmp_path, "rev-parse", "HEAD")
+    for folder, commit in (("venv/countergen_edit", None), ("countergen_edit", head)):
+        monkeypatch.setattr(countergen_edit, "__file__", str(tmp_path / folder / "__init__.py"))
+        assert git_commit() == commit
 
 
 @pytest.mark.parametrize("part", ["config", "model_hash", "data_hash", "seed"])
