@@ -36,9 +36,9 @@ def test_an_eraser_is_drawn_alike_whatever_stands_beside_it():
 def test_every_eraser_looks_different_from_every_other_and_from_other_names():
     ours = [name for name in ERASERS if ".py:" not in name]  # other tests bring their own
     assert {*ours, "prompting", "template", STEERING, RANDOM_MAP, ORIGINAL} <= {*FIXED}
-    found = looks(*dict.fromkeys([*ours, *FIXED]), "B", "V_gp", "female", "male")
-    for a, b in combinations(found, 2):
-        assert found[a] != found[b], (a, b)
+    by_name = looks(*dict.fromkeys([*ours, *FIXED]), "B", "V_gp", "female", "male")
+    for a, b in combinations(by_name, 2):
+        assert by_name[a] != by_name[b], (a, b)
 
 
 @pytest.mark.parametrize("rows", [audit_rows(), text_rows()], ids=["audit", "texts"])
@@ -47,16 +47,15 @@ def test_panels_of_one_measure_share_an_axis_that_hides_nothing(rows):
     figures = [f for s in sections(in_memory([*rows, *edited])) for f in s.figures()]
     assert len(figures) > 2
     for figure in figures:
-        found: dict[str, set[tuple[float, float]]] = {}
+        limits = {}
         for ax, panel in zip(draw(figure).axes, figure.panels, strict=False):
             low, high = ax.get_xlim() if panel.sideways else ax.get_ylim()
             values = [v for s in panel.series for v in (*s.y, *s.lo, *s.hi)]
-            assert low <= min(values)
-            assert high >= max(values)
             is_cut = "(1 = " in panel.measure or "(axis cut)" in panel.title
-            assert low <= (1 if is_cut else 0)
-            found.setdefault(panel.measure, set()).add((low, high))
-        assert all(len(ends) == 1 for ends in found.values())
+            assert low <= min(*values, 1 if is_cut else 0)
+            assert high >= max(values)
+            limits.setdefault(panel.measure, set()).add((low, high))
+        assert all(len(ends) == 1 for ends in limits.values())
         points = sum(len(s.y) for panel in figure.panels for s in panel.series)
         assert len(in_numbers(figure).rows) == points > 0
 

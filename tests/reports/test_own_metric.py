@@ -10,7 +10,7 @@ from countergen_edit.reports.blocks import Number, plain
 from countergen_edit.reports.render import export
 from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run, printed
 
 OWN = '''
@@ -56,7 +56,7 @@ CELLS = {"unedited": (0.777, 0.7, 0.8), "random": (0.776, 0.7, 0.8), "leace": (0
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.py").write_text(OWN)
     kinds = {"politeness": "Politeness", "length": "Length", "rudeness": "Rudeness"}
@@ -94,7 +94,7 @@ def test_it_may_have_a_view_of_its_own_and_a_budget(run):
     assert "rude words, to all" in [quantity.title for quantity in run.quantities()]
     assert "Rude: to some." in {*run.findings} & {*run.verdict.lines}
     assert run.best is not None
-    assert run.cost("length").budget == 2.0  # type: ignore[union-attr]
+    assert run.cost("length").budget == 2.0
 
 
 def test_it_is_printed_exported_and_stands_in_the_card(run, tmp_path):

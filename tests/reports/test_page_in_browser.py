@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     return open_run(make_run(tmp_path_factory.mktemp("run") / "audit")).report()
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser(tmp_path_factory):
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -44,7 +43,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, report: Path) -> Any:
+def page(browser, report):
     browser.get("about:blank")
     for log in ("browser", "performance"):
         browser.get_log(log)  # what was logged before is read and gone
@@ -80,8 +79,8 @@ def test_no_request_leaves_the_page_and_the_console_is_silent(page, report):
         tab.click()
     time.sleep(0.2)
     logged = [json.loads(line["message"])["message"] for line in page.get_log("performance")]
-    asked = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
-    urls = [event["request"]["url"] for event in asked]
+    sent = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
+    urls = {event["request"]["url"] for event in sent}
     assert {url for url in urls if not url.startswith("data:")} <= {report.as_uri()}
     assert page.get_log("browser") == []
 
@@ -103,19 +102,20 @@ def test_generated_text_stays_text(page):
 def test_tabs_show_one_section_by_mouse_and_by_keyboard(page):
     from selenium.webdriver.common.keys import Keys
 
-    def seen() -> list[str]:
+    def seen():
         sections = page.find_elements("css selector", "main > section")
         return [s.get_attribute("id") for s in sections if s.is_displayed()]
 
     assert seen() == ["overview"]
     page.find_element("id", "tab-bias").click()
     assert seen() == ["bias"]
-    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert seen() == ["layers"]
-    page.switch_to.active_element.send_keys(Keys.END)
-    assert seen() == ["run"]
-    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert seen() == ["overview"]
+    for key, tab in (
+        (Keys.ARROW_RIGHT, "layers"),
+        (Keys.END, "run"),
+        (Keys.ARROW_RIGHT, "overview"),
+    ):
+        page.switch_to.active_element.send_keys(key)
+        assert seen() == [tab]
     assert page.current_url.endswith("#overview")
 
 
@@ -136,8 +136,7 @@ def test_search_keeps_what_matches_and_a_button_shows_the_rest(page):
     box = page.find_element("css selector", f"input[data-for={table}]")
     box.send_keys("OUTPUT 58")
     assert column(page, table, 3) == ["output 58"]
-    said = page.find_element("css selector", f"output[for={table}]")
-    assert said.text == "1 of 60"
+    assert page.find_element("css selector", f"output[for={table}]").text == "1 of 60"
     box.clear()
     box.send_keys(" ")
     more = page.find_element("css selector", "#examples .more")
@@ -165,8 +164,7 @@ def test_axe_finds_no_fault(page, width, scheme):
     page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
     # Every section at once: axe leaves out what is hidden.
     page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
-    found = page.execute_async_script(AXE)
-    assert found == []
+    assert page.execute_async_script(AXE) == []
 
 
 CUT = """

@@ -15,7 +15,7 @@ from tests.reports.runs import GROUPS, LABELS, LEACE, RANDOM, columns, edit_at, 
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     return make_run(tmp_path / "audit", outputs=2)
 
 
@@ -34,18 +34,17 @@ FAULTS = {
 """Further ones: tests/cli/bad_inputs.yaml."""
 
 
-@pytest.mark.parametrize("said", FAULTS)
-def test_a_damaged_run_gets_one_line_and_its_old_report_stays(said, run, tmp_path):
+@pytest.mark.parametrize("says", FAULTS)
+def test_a_damaged_run_gets_one_line_and_its_old_report_stays(says, run, tmp_path):
     (run / "report.html").write_text("the good one")
-    FAULTS[said](run)
+    FAULTS[says](run)
     other = make_run(tmp_path / "other", outputs=2)
-    for command in ("report", "gate", "compare"):
-        more = {"gate": ["group_effect=9"], "compare": [str(other)]}.get(command, [])
-        if "none.jsonl" in said and command == "gate":
+    for command, more in {"report": (), "gate": ("group_effect=9",), "compare": (other,)}.items():
+        if "none.jsonl" in says and command == "gate":
             continue  # it reads no single texts
         ended = call(command, run, *more)
         [line] = ended.err.strip().splitlines()
-        assert (ended.code, said in line) == (2, True), command
+        assert (ended.code, says in line) == (2, True), command
     assert (run / "report.html").read_text() == "the good one"
 
 
@@ -72,9 +71,9 @@ def test_rows_become_a_frame_with_facets_as_columns(run):
     assert not frame.columns.duplicated().any()
     kept = (frame.metric == "group_effect") & (frame.label == LABELS["leace"])
     assert frame[kept & (frame.dataset == "jobs_test")].value.item() == pytest.approx(0.3)
-    own = in_memory([Row("mine", 0.1, facets={"value": "other", "label": 2.0})]).to_frame()
-    assert [*own.value, *own.facet_value] == [0.1, "other"]
-    assert [*own.label, *own.facet_label] == ["unedited", 2.0]
+    alike = in_memory([Row("mine", 0.1, facets={"value": "other", "label": 2.0})]).to_frame()
+    assert [*alike.value, *alike.facet_value] == [0.1, "other"]
+    assert [*alike.label, *alike.facet_label] == ["unedited", 2.0]
 
 
 def test_edits_are_read_from_the_folder(run):
@@ -98,7 +97,7 @@ def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names
     before += bare(many, 0.1, 1.0)
     assert in_memory(before).best_record is None  # test data choose no edit
 
-    def best(*judged: tuple[dict[str, object], str, bool]) -> object:
+    def best(*judged):
         rows = [
             Row("judgement", 0.1, split="test", detail={"word": word, "named": named}, **edit)
             for edit, word, named in judged
@@ -106,8 +105,8 @@ def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names
         record = in_memory([*before, *rows]).best_record
         return record and record.id
 
-    named = (few, "recommended", True), (many, "recommended", False)
-    assert best(*named) == few["edit"]  # by validation data, though another leaves less on test
+    # By validation data, though another leaves less on test data.
+    assert best((few, "recommended", True), (many, "recommended", False)) == few["edit"]
     assert best((few, "recommended", True), (many, "does harm", False)) == few["edit"]
     assert best((few, "recommended", False), (many, "recommended", False)) is None
     assert best((few, "shows nothing", False), (many, "costs too much", False)) is None

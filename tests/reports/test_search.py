@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -26,9 +27,8 @@ from tests.reports.runs import choice_detail, columns, in_memory, printed
 
 
 def row(metric: str, value: float | None, edit: tuple[str, int] | None = None, **about) -> Row:
-    own = {} if edit is None else columns(*edit)
     about = {"dataset": "hobbies_test", "split": "test", "lo": 0.1, "hi": 0.9} | about
-    return Row(metric, value, **(own | about))
+    return Row(metric, value, **(columns(*edit) if edit else {}) | about)
 
 
 def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool) -> list[Row]:
@@ -46,13 +46,8 @@ def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool)
 
 
 def judged(word: str) -> Row:
-    """The judgement of the chosen edit by test data."""
-    detail = {
-        "word": word,
-        "named": word == RECOMMENDED,
-        "sets": {"hobbies": "no significant change"},
-    }
-    detail |= {"degradations": {}, "budgets": {}, "over": []}
+    detail = {"word": word, "named": word == RECOMMENDED, "degradations": {}, "budgets": {}}
+    detail |= {"sets": {"hobbies": "no significant change"}, "over": []}
     return row(JUDGEMENT, 0.5, ("leace", 1), detail=detail)
 
 
@@ -97,8 +92,8 @@ def of_task(task: str) -> list[Row]:
     """The rows as a search of several tasks names them; each has edits and sets of its own."""
     rows = []
     for r in ROWS:
-        own = columns(r.eraser, *r.layers, task=task) if r.edit != "none" else {}
-        rows.append(replace(r, task=task, axis=task, dataset=f"{task}_test", **own))
+        edit = columns(r.eraser, *r.layers, task=task) if r.edit != "none" else {}
+        rows.append(replace(r, task=task, axis=task, dataset=f"{task}_test", **edit))
     return rows
 
 
@@ -111,17 +106,11 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path):
         [front] = [s for s in figure(both, f"front_{task}").panels[0].series if s.name == "front"]
         assert front.x == (0.5, 40.0)
     assert " ".join(a_run(both).findings).count("The choice uses validation") == 1
-    written = export(
-        [s for s in sections(a_run(both)) if s.name in ("search", "layers")],
-        tmp_path,
-        ["svg", "png"],
-    )
-    assert {path.suffix for path in written} == {".svg", ".png"}
-    assert {path.stem for path in written} == {
-        f"{stem}_{task}"
-        for stem in ("front", "layers_resid_post", "layers_r_resid_post")
-        for task in ("gender", "race")
-    }
+    drawn = [s for s in sections(a_run(both)) if s.name in ("search", "layers")]
+    written = export(drawn, tmp_path, ["svg", "png"])
+    stems = ("front", "layers_resid_post", "layers_r_resid_post")
+    names = product(stems, ("gender", "race"), ("svg", "png"))
+    assert {path.name for path in written} == {f"{s}_{task}.{kind}" for s, task, kind in names}
 
 
 def changed(word: str = "", **detail: object) -> list[Row]:
@@ -160,11 +149,11 @@ def test_a_choice_is_told_with_its_figures(rows, begins, figures):
 @pytest.mark.parametrize("shown", [True, False])
 def test_advice_choice_and_what_is_saved_are_one_decision(word, shown):
     run = a_run(changed(word, shown=shown))
-    said = " ".join(run.verdict.lines)
+    verdict = " ".join(run.verdict.lines)
     is_kept = word == RECOMMENDED or (not word and shown)
     assert (run.best_record is not None) == bool(after_search(run)) == is_kept
-    assert ("Best: " in said) == ("Recommended: " in said) == (word == RECOMMENDED)
-    assert ("No edit is recommended: leace" in said) == bool(word and word != RECOMMENDED)
+    assert ("Best: " in verdict) == ("Recommended: " in verdict) == (word == RECOMMENDED)
+    assert ("No edit is recommended: leace" in verdict) == bool(word and word != RECOMMENDED)
     if word and not is_kept:
         assert why_nothing(run).startswith("the edit selected on validation data is not")
         assert ("Give the groups more names" in nothing_fits(run)[0]) == (word == NOTHING)
@@ -215,11 +204,6 @@ def judgement(edit: str, word: str, **detail: Any) -> Row:
     return Row("judgement", 0.4, edit=edit, split="test", detail=whole | detail)
 
 
-def said(*rows: Row) -> list[str]:
-    records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
-    return advice(Results(rows, records))
-
-
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
     dear = {
@@ -228,11 +212,13 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
         "over": ["agreement", "kl"],
         "maybe": ["kl"],
     }
-    assert said(
+    rows = (
         judgement("a", TOO_DEAR, **dear),
         judgement("b", RECOMMENDED, sets=sets, named=True),
         judgement("c", HARMFUL, sets={"jobs": "increased"}),
-    ) == [
+    )
+    records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
+    assert advice(Results(rows, records)) == [
         "Recommended: b (rank 1). Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
         "0.01; kl worse by 0.06, budget 0.05, which its interval includes); c (rank 1) does harm "
