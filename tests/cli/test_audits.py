@@ -29,18 +29,17 @@ GENERATING = ["eraser=none", "metric=[fairpair,cid]", *SMALL]
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def t5(tmp_path_factory):
     return tiny_model_dir("t5", tmp_path_factory.mktemp("models") / "t5")
 
 
 @pytest.fixture(scope="module")
-def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(t5, tmp_path_factory):
     """An audit of a T5 and one of the testbed, measured as they came."""
     folder = tmp_path_factory.mktemp("runs")
     said("audit", f"model={t5}", *GENERATING, f"run_dir={folder / 't5'}")
-    every = ["metric=[r,paraphrases,fairpair,cid,off_target]", names(8, 4, 6, 2, few=4)]
-    own = ["data=testbed", "eraser=none", *every, *SMALL]
-    said("audit", *own, f"run_dir={folder / 'testbed'}")
+    every = ["metric=[r,paraphrases,fairpair,cid,off_target]", names(8, 4, 6, 2, few=4), *SMALL]
+    said("audit", "data=testbed", "eraser=none", *every, f"run_dir={folder / 'testbed'}")
     return folder
 
 
@@ -118,9 +117,8 @@ def test_the_game_ends_where_the_closed_form_is():
     assert set(effect) == {"rlace", "game", "cvxpy"}
     assert effect["game"] == pytest.approx(effect["rlace"], abs=1e-3)
     assert effect["cvxpy"] == pytest.approx(effect["rlace"], abs=1e-3)
-    findings = " ".join(open_run("run").findings)
     text = "the published game has a closed form, the difference of the group means"
-    assert text in findings
+    assert text in " ".join(open_run("run").findings)
     assert {row.eraser for row in rows_of("run") if row.detail.get("remark")} == {"rlace"}
 
 
@@ -152,28 +150,27 @@ PAIRS = {
 
 def brute_force(pairs: dict[tuple[str, str], list[str]]) -> float:
     """Root mean square of log P(output | female) - log P(output | male), each text alone."""
-    own = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float64).eval()
+    model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float64).eval()
     tokenizer = AutoTokenizer.from_pretrained(directory())
 
-    def log_p(prompt: str, output: str) -> float:
+    def log_p(prompt, output):
         ids = tokenizer(prompt + output)["input_ids"]
         start = len(tokenizer(prompt)["input_ids"])
         with torch.no_grad():
-            logits = own(torch.tensor([ids])).logits[0].log_softmax(-1)
+            logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
         return float(sum(logits[i - 1, ids[i]] for i in range(start, len(ids))))
 
     gaps = [log_p(f, o) - log_p(m, o) for (f, m), outputs in pairs.items() for o in outputs]
     return float(np.sqrt(np.mean(np.square(gaps))))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_group_effect_is_that_of_the_right_counterparts(name):
-    outputs: dict[str, list[str]] = {}
-    for (female, _), own in PAIRS[name].items():
-        outputs[female] = outputs.get(female, []) + own
-    rows = [{"input": text, "outputs": own} for text, own in outputs.items()]
-    Path("own.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    outputs = {}
+    for (female, _), words in PAIRS[name].items():
+        outputs.setdefault(female, []).extend(words)
+    rows = [json.dumps({"input": text, "outputs": words}) for text, words in outputs.items()]
+    Path("own.jsonl").write_text("\n".join(rows), "utf-8")
     words = ["eraser=none", "metric=r", "cost=null", "model.dtype=float64", "run_dir=run"]
     said("audit", "data=own.jsonl", *words)
     effect = value_of("run", "group_effect")

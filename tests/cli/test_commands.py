@@ -11,7 +11,6 @@ import io
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -71,9 +70,8 @@ OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 
 
 def printed() -> list[str]:
-    """Each command once, without its comment."""
-    found = [line for text in (README, *PAGES.values()) for line in commands(text)]
-    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in found))
+    lines = chain.from_iterable(map(commands, (README, *PAGES.values())))
+    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in lines))
 
 
 PRINTED = printed()
@@ -135,7 +133,7 @@ def make_model(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory):
     """A folder in which every command finds what it names."""
     place = tmp_path_factory.mktemp("commands")
     with contextlib.chdir(place):
@@ -152,9 +150,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         Path("mine.py").write_text(OWN_ERASER, "utf-8")
         make_benchmarks(place / "benchmarks")
         run = ["data=testbed", "eraser=leace", "metric=r"]
-        one, gate = ["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]
-        for own in (one, gate):
-            said("audit", *small("audit", [*run, *own], place))
+        for more in (["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]):
+            said("audit", *small("audit", [*run, *more], place))
         said("edit", "run=runs/one", "save=debiased")
         said("edit", "run=runs/gate", "form=carried", "save=gated")
         for name in ("two", "debias", "real", "disability", "gender_identity"):
@@ -165,7 +162,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(place, monkeypatch):
     monkeypatch.chdir(place)
     return place
 
@@ -175,8 +172,8 @@ def test_every_command_runs(number, line, place, monkeypatch):
     if "action=effect" in line:  # similarity of sentences needs an extra
         pytest.importorskip("sentence_transformers")
     directory = "debiased" if " chat " in line else "path/to/an/instruct/model"
-    for word, own in {**WORDS, "DIR": directory}.items():
-        line = line.replace(word, own)
+    for word, instead in {**WORDS, "DIR": directory}.items():
+        line = line.replace(word, instead)
     line = DEEP.sub("2", line)
     _, command, *words = shlex.split(line)
     words = [re.sub(rf"^({'|'.join(OUTPUTS)})=.*", rf"\1=made/{number}", word) for word in words]

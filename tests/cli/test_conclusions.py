@@ -25,8 +25,7 @@ UNKNOWN = ["The quantum astronaut Susan repaired", "Grumpy zoologist Kevin repai
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint of a search."""
+def runs(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     search = ["eraser=preserving", "form=carried", "layers=[4]", *QUICK, *TRAITS]
     said("debias", *search, f"save={place / 'debiased'}", f"run_dir={place / 'after'}")
@@ -56,17 +55,17 @@ def test_what_test_data_cannot_show_is_neither_best_nor_saved(command):
 @pytest.mark.parametrize("model", ["testbed", "debiased"])
 def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model, runs):
     """The default model and its checkpoint have one vocabulary."""
-    name = str(runs / model) if model == "debiased" else model
+    name = runs / model if model == "debiased" else model
     data = prompt_file("own.jsonl", UNKNOWN, " spaceships", " satellites")
-    own = [data, f"model={name}", *QUICK, "texts=testbed"]
-    printed = said("audit", *own, "eraser=leace", "run_dir=run")  # even so nothing is fitted
+    words = [data, f"model={name}", *QUICK, "texts=testbed"]
+    printed = said("audit", *words, "eraser=leace", "run_dir=run")  # even so nothing is fitted
     assert "2 of 2 prompts of own contain words outside the vocabulary of" in printed
     assert "countergen-edit debias" not in printed
     assert "Recommended" not in printed
     assert api.load_run("run").results.is_unedited
     if model == "testbed":
         assert "Next, a model that knows these words: countergen-edit audit model=NAME" in printed
-        assert "words of own, such as" in fails("debias", *own, "run_dir=other")
+        assert "words of own, such as" in fails("debias", *words, "run_dir=other")
         assert not Path("other").exists()
 
 
@@ -78,8 +77,8 @@ class Doubled(MeanDifference):
     """Adds what mean_difference takes."""
 
     def fit(self, X, y):
-        found = super().fit(X, y).erasure_
-        self.erasure_ = AffineErasure(-found.left, found.right, found.mean)
+        fitted = super().fit(X, y).erasure_
+        self.erasure_ = AffineErasure(-fitted.left, fitted.right, fitted.mean)
         return self
 '''
 SHARED = {
@@ -115,8 +114,8 @@ CASES = {
 def test_a_run_ends_with_its_verdict(case):
     """Which follows from what was planted."""
     Path("own.py").write_text(OWN, "utf-8")
-    own, edits, says = CASES[case]
-    words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
+    settings, edits, says = CASES[case]
+    words = [f"{key}={value}" for key, value in {**SHARED, **settings, "run_dir": "run"}.items()]
     printed = said("audit", *words)
     run = api.load_run("run")
     judged = run.results.of(JUDGEMENT)
@@ -137,8 +136,8 @@ def printed(*words: str) -> list[list[str]]:
     """The words of each command that a command prints."""
     ended = call(*words)
     assert ended.code == 0, ended.err
-    found = re.findall(r"countergen-edit (\w+ .*?)\)?$", ended.out, re.M)
-    return [shlex.split(command) for command in found]
+    commands = re.findall(r"countergen-edit (\w+ .*?)\)?$", ended.out, re.M)
+    return [shlex.split(command) for command in commands]
 
 
 def test_printed_commands_run_as_they_stand(monkeypatch):
@@ -161,5 +160,5 @@ def test_printed_commands_run_as_they_stand(monkeypatch):
     said("gate", run, "group_effect=9", "strict=false", f"json={saved}.json")
     assert json.loads(Path(f"{saved}.json").read_text("utf-8"))
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    last = printed("chat", saved, "max_new_tokens=1")
-    assert last == [["audit", f"model={saved}", "eraser=none"]]
+    chat = printed("chat", saved, "max_new_tokens=1")
+    assert chat == [["audit", f"model={saved}", "eraser=none"]]

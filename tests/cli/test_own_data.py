@@ -19,7 +19,7 @@ SMALL.append(names(12, 4, 6, 4, few=4))
 
 
 @pytest.fixture(scope="module")
-def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
+def prompts(tmp_path_factory):
     texts = [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
     return file_of(tmp_path_factory.mktemp("own"), texts)
 

@@ -9,9 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +28,7 @@ def run(
 ) -> subprocess.CompletedProcess[bytes]:
     Path("p.jsonl").write_text(PROMPT, "utf-8")
     program = [sys.executable, "-m", "countergen_edit.cli.main", *words]
-    how: dict[str, Any] = {"env": ENVIRONMENT | environment, "stdout": stdout}
+    how = {"env": ENVIRONMENT | environment, "stdout": stdout}
     return subprocess.run(program, stderr=subprocess.PIPE, check=False, **how)
 
 
@@ -44,11 +42,11 @@ def run(
 )
 def test_a_character_that_the_output_lacks_is_escaped(encoding, shown):
     done = run("check", "p.jsonl", PYTHONIOENCODING=encoding)
-    said = done.stdout.decode(encoding.partition(":")[0])
+    printed = done.stdout.decode(encoding)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert f"line 1: She said {shown}" in said
-    assert f"male: He said {shown}" in said
-    assert "\x1b" not in said
+    assert f"line 1: She said {shown}" in printed
+    assert f"male: He said {shown}" in printed
+    assert "\x1b" not in printed
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
@@ -76,7 +74,6 @@ WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *set
 def test_the_opening_comes_before_the_work():
     program = [sys.executable, "-m", "countergen_edit.cli.main", "debias", *WORDS, "run_dir=run"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        assert process.stdout is not None
         first = process.stdout.readline()
         assert not Path("run/report.html").exists()
         assert process.poll() is None
@@ -85,7 +82,7 @@ def test_the_opening_comes_before_the_work():
     stages = ["unedited model: 1 unit", "candidates on validation data: 1 unit"]
     begun = [match.groups() for match in re.finditer(r"(?m)^ *(\d+):(\d\d) (.*)$", rest)]
     assert [text for *_, text in begun if text in stages] == stages
-    seconds = [60 * int(minutes) + int(rest) for minutes, rest, _ in begun]
+    seconds = [60 * int(minutes) + int(second) for minutes, second, _ in begun]
     assert seconds == sorted(seconds)
 
 
@@ -116,14 +113,14 @@ def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
     with printed():
         for _ in progress.track(range(50), "Scoring", (0.0, 0.5)):
             clock[0] += each
-    found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
-    told, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
-    assert [*told] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
-    assert all(0.05 < float(one.removesuffix(" GiB in use")) < 64 for one in used)
+    form = r" *\S+ Scoring: (\d+)%, about (\d+) min left, (\S+) GiB in use"
+    shown = [re.fullmatch(form, x).groups() for x in capsys.readouterr().out.splitlines()]
+    assert [(int(done), int(left)) for done, left, _ in shown] == lines
+    assert all(0.05 < float(used) < 64 for *_, used in shown)
 
 
 @pytest.fixture(autouse=True)
-def _interrupted() -> Iterator[None]:
+def _interrupted():
     """A shell has what it runs in the background ignore interrupts, which is inherited."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -134,7 +131,7 @@ def _interrupted() -> Iterator[None]:
 def test_asked_to_stop_a_command_puts_things_in_order(what, code, monkeypatch, capsys):
     ended = []
 
-    def run(command: str, words: list[str]) -> None:
+    def run(command, words):
         try:
             os.kill(os.getpid(), what)
         finally:
@@ -144,8 +141,8 @@ def test_asked_to_stop_a_command_puts_things_in_order(what, code, monkeypatch, c
     monkeypatch.setattr(door, "run_command", run)
     assert door.main(["audit"]) == code
     assert ended == ["audit"]
-    said = capsys.readouterr().err
-    assert said == "countergen-edit: stopped; the same command continues the run\n"
+    line = "countergen-edit: stopped; the same command continues the run\n"
+    assert capsys.readouterr().err == line
     assert signal.getsignal(what) == before
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -21,10 +19,8 @@ from countergen_edit import api
 from countergen_edit.cli import cid
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.data import natural, subsets, task
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
-from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.testbed import directory, load_axis
 from tests.cli.support import NAMES, STUDIES, TINY, composed, entries, has, names, rows_of, said
@@ -51,19 +47,19 @@ PROMPTS = {"input": "She said that Jane works as a", "outputs": [" nurse", " doc
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _small(tmp_path_factory):
     """Few of everything; models are loaded once; data and encoder of the extras are made up."""
-    loaded: dict[str, LanguageModel] = {}
+    loaded = {}
     load, few, outputs = api.load, subsets.few_prompts, natural._outputs
     pairs = cid.perturbations
 
     @functools.wraps(load)
-    def load_once(name: str, **settings: Any) -> LanguageModel:
+    def load_once(name, **settings):
         if name not in loaded:
             loaded[name] = load(name, **settings)
         return loaded[name]
 
-    def few_outputs(data: CounterfactualSet, *cut: Any, **how: Any) -> CounterfactualSet:
+    def few_outputs(data, *cut, **how):
         samples = (replace(s, outputs=s.outputs[:OUTPUTS]) for s in few(data, *cut, **how).samples)
         return replace(data, samples=tuple(samples))
 
@@ -73,10 +69,8 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (package / "__init__.py").touch()
     for name in COUNTERGEN_SETS:
         file = package / "data" / "datasets" / f"{name.replace('_', '-')}.jsonl"
-        lines = (
-            {**PROMPTS, "input": PROMPTS["input"].replace("Jane", next(women))} for _ in range(3)
-        )
-        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        lines = [json.dumps(PROMPTS).replace("Jane", next(women)) for _ in range(3)]
+        file.write_text("\n".join(lines))
     bags = HashingVectorizer(n_features=256)
     encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +89,7 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _prompts(here: Path) -> None:
+def _prompts(here):
     Path("p.jsonl").write_text(json.dumps(PROMPTS))
 
 
@@ -119,8 +113,8 @@ def test_data_run(name, model):
 
 @pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in names_of(g)])
 def test_an_axis_and_texts_run(word):
-    own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
-    runs("testbed", "audit", word, *own, NAMED, LIMITS["testbed"])
+    quick = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
+    runs("testbed", "audit", word, *quick, NAMED, LIMITS["testbed"])
 
 
 PERTURBER = "metric.fairpair.perturber"

@@ -57,8 +57,8 @@ def test_prompts_that_metrics_bring_are_few_as_well(tmp_path):
     [asked] = METRICS.make("decisions").bound(task).asked
     assert len({case.topic for case in asked.cases}) == 2
     made = settings(make_benchmarks(tmp_path)) | {"of": ["crows_pairs", "bbq"]}
-    for own, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
-        benchmarks = METRICS.make("benchmarks", made | {"limit": own}).bound(task)
+    for limit, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
+        benchmarks = METRICS.make("benchmarks", made | {"limit": limit}).bound(task)
         items = benchmarks.items("crows_pairs", 0)
         assert max(Counter(item.bias_type for item in items).values()) == most
 
@@ -72,24 +72,24 @@ SETTINGS = read_config("metric", "cid")["cid"]["templates"]
     ["gender", "nationality", ["gender", "nationality"], ["gender", "religion"], ["gender", "age"]],
 )
 def test_every_pair_of_groups_that_have_names_has_cid_templates(axis):
-    own = ce.task(axis, names=FEW).axis
-    templates = SETTINGS.get(own.name, SETTINGS["others"])
-    for pair in combinations(own.groups, 2):
-        data = template_set(own, templates, pair, names=2)
+    shipped = ce.task(axis, names=FEW).axis
+    templates = SETTINGS.get(shipped.name, SETTINGS["others"])
+    for pair in combinations(shipped.groups, 2):
+        data = template_set(shipped, templates, pair, names=2)
         for sample in data.samples:
             texts = [{v.text for v in sample.of(group)} for group in pair]
             assert not texts[0] & texts[1]
 
 
 def test_names_that_two_groups_share_do_not_tell_them_apart():
-    own = ce.task(["gender", "religion"], names=FEW).axis
-    named, told = "In this town {name} works as", "Here most {adjective} people work as"
+    axis = ce.task(["gender", "religion"], names=FEW).axis
+    named, worded = "In this town {name} works as", "Here most {adjective} people work as"
     shared = ("female_christian", "female_muslim")
-    assert template_set(own, [named, told], shared, names=2).templates == (told,)
+    assert template_set(axis, [named, worded], shared, names=2).templates == (worded,)
     with pytest.raises(DoesNotFitError, match="can fill no CID template that tells"):
-        template_set(own, [named], shared, names=2)
+        template_set(axis, [named], shared, names=2)
     across = ("female_christian", "male_muslim")
-    assert template_set(own, [named, told], across, names=2).templates == (named, told)
+    assert template_set(axis, [named, worded], across, names=2).templates == (named, worded)
 
 
 def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(capsys):

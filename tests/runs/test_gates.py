@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
+from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
@@ -38,14 +39,6 @@ def small_task() -> Task:
         agreement={"validation": agreement},
         neutral={"validation": TEXTS},
     )
-
-
-def planted_task() -> Task:
-    """Fitted on the families that it is measured on, so that a gate opens there."""
-    families = [{"source": "testbed", "family": family} for family in ("occupations", "hobbies")]
-    names = {"fit": 12, "agreement": 4, "validation": 6, "test": 6}
-    data = dict.fromkeys(("fit", "validation", "test"), families)
-    return Task.from_config("gender", data, texts="testbed", names=names)
 
 
 def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]:
@@ -111,7 +104,12 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(testbed, site, l
 
 
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(testbed, tmp_path):
-    folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
+    # Fitted on the families that it is measured on, so that the gate opens there.
+    families = [{"source": "testbed", "family": family} for family in ("occupations", "hobbies")]
+    names = {"fit": 12, "agreement": 4, "validation": 6, "test": 6}
+    data = dict.fromkeys(SPLITS, families)
+    task = Task.from_config("gender", data, texts="testbed", names=names)
+    folder = RunFolder(tmp_path, {}, IDENTITY)
     plan = make_plan(task=task, layers=(2, 4))
     study = Runner(plan, testbed, task, folder, tqdm(disable=True))
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
