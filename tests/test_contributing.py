@@ -7,7 +7,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +27,9 @@ SMALL = sets("traits")
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def printed(tmp_path_factory):
     """What every command of the page prints in a folder of its files, by its run folder."""
-    outputs: dict[str, str] = {}
+    outputs = {}
     with contextlib.chdir(tmp_path_factory.mktemp("newcomer")):
         for name, content in FILES.items():
             Path(name).write_text(content, "utf-8")

@@ -24,7 +24,7 @@ from countergen_edit.edits.checkpoints import open_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
@@ -35,13 +35,12 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 JSON = (".json", ".jsonl")
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-ODD: list[Any] = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1}]
+ODD = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1}]
 """What belongs nowhere, or nearly."""
 
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
-    """Cut off, overwritten, or with something put in."""
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(start + 8, len(content))))
     rest = draw(st.sampled_from([content[end:], b""]))
@@ -78,37 +77,35 @@ def damaged(content: bytes, is_json: bool) -> st.SearchStrategy[bytes]:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"))
 
 
 @pytest.fixture(scope="module")
-def named() -> NamedEdit:
+def named():
     rng = np.random.default_rng(0)
     erasure = AffineErasure(rng.normal(size=(32, 1)), rng.normal(size=(1, 32)), rng.normal(size=32))
     return NamedEdit.of(Edit.at("resid_post", {1: erasure, 2: erasure}), "leace")
 
 
 def refused_in_one_line(read: Callable[[], object]) -> None:
-    said = "nothing"
+    line = "nothing"
     try:
         read()
     except UserError as error:
-        said = str(error)
-    assert said.splitlines() == [said]
+        line = str(error)
+    assert line.splitlines() == [line]
 
 
 def copied(source: Path, folder: Path) -> Path:
-    """A fresh copy of a folder."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder)
     return folder
 
 
 def spoil(data: st.DataObject, folder: Path) -> Path:
-    """Damage a file of the folder; give it back."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    file: Path = data.draw(st.sampled_from(files))
+    file = data.draw(st.sampled_from(files))
     file.write_bytes(data.draw(damaged(file.read_bytes(), file.suffix in JSON)))
     return file
 
@@ -121,7 +118,7 @@ def test_an_edit(data, named, model, tmp_path):
     named.save(folder)
     spoil(data, folder)
 
-    def use() -> None:
+    def use():
         with applied(model, NamedEdit.load(folder).edit):
             pass
 
@@ -153,7 +150,7 @@ def test_an_entry_of_the_wrong_type(key, checkpoint, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def checkpoint(model, named, tmp_path_factory) -> Path:
+def checkpoint(model, named, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
     how = {"form": "carried", "record": {"record": named.record.to_dict()}}
     save_checkpoint(model, named.edit, folder, texts=["Jane sang"], **how)
@@ -172,7 +169,7 @@ def test_a_run(data, tmp_path_factory):
     folder = copied(_run(place / "run"), place / "spoiled")
     spoil(data, folder)
     refused_in_one_line(lambda: sections(open_run(folder)))
-    manifest: dict[str, Any] = MANIFEST
+    manifest = MANIFEST
     refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, manifest).rows())
 
 
@@ -184,12 +181,12 @@ PROMPTS = """\
 {"text": "She", "categories": ["female"]}, {"text": "He", "categories": ["male"]}]}
 """
 TABLE = "input,output\nShe left, home\nJane sang, well\n"
-READ: dict[str, tuple[str, Callable[[str], object]]] = {
+READ = {
     "prompts.jsonl": (PROMPTS, lambda path: task(data=path, names=ONE_NAME)),
     "prompts.csv": (TABLE, lambda path: task(data=path, names=ONE_NAME)),
 }
 """File → what it may hold, and what reads it."""
-SHIPPED: dict[str, tuple[str, Callable[[str], object]]] = {
+SHIPPED = {
     "axis": ("age", lambda path: task(axis=path, data={"test": []})),
     "data": ("drinks", lambda path: task(data=path, names=ONE_NAME)),
     "texts": ("natural", lambda path: task(texts=path, names=ONE_NAME)),

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -130,8 +129,7 @@ def test_every_link_leads_somewhere(page):
         if "://" in target or target.startswith("data:"):
             continue
         assert not file or (ROOT / "docs" / file).is_file(), target
-        if place:
-            assert place in anchors(SHOWN[file or page]), target
+        assert not place or place in anchors(SHOWN[file or page]), target
 
 
 def test_every_file_that_the_readme_links_to_is_there():
@@ -140,7 +138,7 @@ def test_every_file_that_the_readme_links_to_is_there():
 
 
 def test_every_page_stands_once_in_the_menu():
-    content: dict[str, Any] = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), Loader=Settings)
+    content = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), Loader=Settings)
     listed = re.findall(r"[\w/]+\.md", json.dumps(content["nav"]))
     assert sorted(listed) == sorted(PAGES)
     assert content["strict"]
@@ -163,11 +161,10 @@ def test_the_columns_are_those_of_rows():
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, monkeypatch, capsys):
+def test_the_notebook_runs_from_its_first_cell_to_its_last(here, capsys):
     """As Jupyter would, in one namespace, but for fewer layers."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    drawn: list[Any] = []
+    names = {}
+    drawn = []
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
@@ -185,8 +182,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_python_example_audits_edits_and_saves(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_python_example_audits_edits_and_saves(capsys, here):
     [example] = blocks(README, "python")
     whole = 'ce.task("gender", "contexts")'
     assert whole in example
@@ -210,16 +206,15 @@ def test_the_default_audit_decides_and_recommends(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(tmp_path, monkeypatch):
+def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(here):
     """Typed in an empty folder, once it is installed."""
-    monkeypatch.chdir(tmp_path)
     page = PAGES["tutorial.md"].partition("## 2.")[2]
     for name, content in files(page).items():
         Path(name).write_text(content, "utf-8")
     few = f"names={json.dumps(NAMES)}".replace('"', "")
     small = [few, *sets("traits")]
     quick = {"before": small, "debias": [*small, "layers=[4]"], "mine": [few]}
-    printed: dict[str, str] = {}
+    printed = {}
     for line in lines(page):
         program, command, *words = shlex.split(line, comments=True)
         if program != "countergen-edit":
@@ -242,14 +237,13 @@ def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(tmp_path, 
     assert "Compared with the source model testbed:" in printed["mine"]
     assert "mine against original, group effect: lower on mine" in printed["mine"]
     [use] = blocks(PAGES["tutorial.md"], "python")
-    names: dict[str, Any] = {}
+    names = {}
     exec(compile(use, "tutorial.md", "exec"), names)
     assert names["model"].num_parameters() > 1_000_000
 
 
 @pytest.mark.slow
-def test_every_file_of_own_data_is_read_and_wants_no_look(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_every_file_of_own_data_is_read_and_wants_no_look(here, capsys):
     written = files(PAGES["own_data.md"])
     for name, content in written.items():
         Path(name).write_text(content, "utf-8")
@@ -264,8 +258,7 @@ def test_every_file_of_own_data_is_read_and_wants_no_look(tmp_path, monkeypatch,
     assert len(whole.fit) == len(whole.sets("validation")) == 1
 
 
-def test_a_phi_of_ones_own_tells_texts_apart(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_phi_of_ones_own_tells_texts_apart(here):
     Path("my_phi.py").write_text(files(SHOWN["custom_components.md"])["my_phi.py"], "utf-8")
     phi = PHIS.get("my_phi.py:Length")()
     apart = phi.distances(["a nurse", "a very good nurse", "a doctor"])

@@ -40,10 +40,7 @@ MEASURED = {
 }
 OUTPUTS = [" nurse", " manager"]
 TEXT = "Jane is a nurse and she works"
-COMMANDS = {
-    "leace": {},
-    "distilled": {"rank": 2, "steps": 4, "contexts": 8, "check_every": 4},
-}
+DISTILLED = {"rank": 2, "steps": 4, "contexts": 8, "check_every": 4}
 
 
 def small_task() -> Task:
@@ -65,7 +62,8 @@ def measured(model: LanguageModel, metrics: Sequence[str], folder: Path) -> None
 
 def fitted(model: LanguageModel, eraser: str, layers: Any, folder: Path) -> Edit:
     """Audit an edit, which changes the logits."""
-    erasers = {eraser: make_eraser(eraser, **COMMANDS[eraser])}
+    settings = DISTILLED if eraser == "distilled" else {}
+    erasers = {eraser: make_eraser(eraser, **settings)}
     metrics, where = ("r", "agreement", "kl"), {"layers": layers, "skip_attention_sinks": False}
     run = ce.audit(model, small_task(), erasers, metrics, folder, **where)
     edit, *_ = [e.edit for e in run.edits.values() if e.record.eraser == eraser]

@@ -7,7 +7,6 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +16,7 @@ from packaging.utils import canonicalize_name
 import countergen_edit
 
 ROOT = Path(countergen_edit.__file__).parent.parent
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def test_the_citation_is_of_this_version():
@@ -52,7 +51,7 @@ def test_every_requirement_has_a_bound_and_its_tested_version_within():
 
 
 @pytest.mark.parametrize(
-    ("packages", "code", "said"),
+    ("packages", "code", "says"),
     [
         (None, 0, "no index of advisories"),
         (
@@ -66,11 +65,11 @@ def test_every_requirement_has_a_bound_and_its_tested_version_within():
     ],
 )
 def test_known_vulnerabilities_fail_and_an_index_out_of_reach_is_said(
-    packages, code, said, tmp_path, capsys
+    packages, code, says, tmp_path, capsys
 ):
     report = tmp_path / "report.json"
     if packages is not None:
         report.write_text(json.dumps({"dependencies": packages}), "utf-8")
     script = runpy.run_path(str(ROOT / "scripts/vulnerabilities.py"))
     assert script["main"](report) == code
-    assert said in capsys.readouterr().out
+    assert says in capsys.readouterr().out

@@ -46,13 +46,13 @@ def test_every_command_composes_at_the_papers_size_and_short(entry):
 
 def test_the_curves_of_the_formula_are_the_papers_alpha():
     """At Δ = 0 nothing is scaled, at 1 by exp(λ), at -1 by its inverse; λ = 0 scales nothing."""
-    own = script("guide.scaling")
-    for strength in own.STRENGTHS:
-        below, none, above = own.scaling(strength)[[0, 20, 40]]
+    curves = script("guide.scaling")
+    for strength in curves.STRENGTHS:
+        below, none, above = curves.scaling(strength)[[0, 20, 40]]
         assert (none, above * below) == pytest.approx((1, 1))
         assert np.log(above) == pytest.approx(strength)
     svg = (ROOT / "docs/cid_figure_5.svg").read_text("utf-8")
-    assert all(f"λ={strength:g}" in svg for strength in own.STRENGTHS)
+    assert all(f"λ={strength:g}" in svg for strength in curves.STRENGTHS)
 
 
 def test_every_record_is_of_its_entrys_command_and_rows():

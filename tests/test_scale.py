@@ -21,7 +21,7 @@ def test_every_stage_is_measured_against_its_peer_and_the_next_runs_after_one_th
     scale = importlib.import_module("scale")
     monkeypatch.setattr(scale, "SQUARE", 64)
 
-    def printed(*words: str) -> dict[str, str]:
+    def printed(*words):
         """What the benchmark prints of a tiny shape, by stage."""
         monkeypatch.setattr("sys.argv", ["scale.py", "tiny", "--texts", "8", *words])
         scale.main()

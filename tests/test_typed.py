@@ -23,7 +23,6 @@ JSON = st.recursive(
 
 
 def is_of(hint: Any, value: object) -> bool:
-    """What strictness means, type by type."""
     if hint is float:
         return type(value) is int or (type(value) is float and math.isfinite(value))
     return type(value) is hint

@@ -83,13 +83,10 @@ def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said():
 
 
 def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together():
-    run = audited(
-        "axis=[gender,nationality]",
-        "data.test=[{source: testbed, family: occupations, first_names: 4}]",
-        "eraser=none",
-        "metric=[r,intersections]",
-        "groups=[egypt_female,usa_female,egypt_male,usa_male]",
-    )
+    words = ["axis=[gender,nationality]", "eraser=none", "metric=[r,intersections]"]
+    words.append("groups=[egypt_female,usa_female,egypt_male,usa_male]")
+    words.append("data.test=[{source: testbed, family: occupations, first_names: 4}]")
+    run = audited(*words)
     marginal = {(r.axis, r.group_a, r.group_b): r for r in run.results.unedited("marginal_effect")}
     assert {axis for axis, *_ in marginal} == {"gender", "nationality"}
     gender = marginal["gender", "female", "male"]

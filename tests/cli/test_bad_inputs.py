@@ -83,13 +83,10 @@ def attempt(case: Case, folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def at_once(tmp_path_factory):
     """What comes of all that must be answered before torch is imported, in one fresh process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cli.test_bad_inputs", tmp_path_factory.mktemp("at_once")],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [sys.executable, "-m", "tests.cli.test_bad_inputs"]
+    words = [*program, tmp_path_factory.mktemp("at_once")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == len(AT_ONCE), done.stderr
     return outcomes

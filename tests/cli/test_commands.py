@@ -99,16 +99,11 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     more = ["eraser.distilled.contexts=16"] * trains + ["metric.decisions.names=2"] * decides
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")
-    return (
-        words
-        + more
-        + [
-            f"{key}={value}"
-            for key, value in sizes.items()
-            if _is_setting(config, key) and key not in named
-            if not (layered and key.endswith("layers"))
-        ]
-    )
+    sizes = {key: size for key, size in sizes.items() if _is_setting(config, key)}
+    for key, size in sizes.items():
+        if key not in named and not (layered and key.endswith("layers")):
+            more.append(f"{key}={size}")
+    return words + more
 
 
 def _is_setting(config: Any, key: str) -> bool:

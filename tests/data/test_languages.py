@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,8 @@ def test_prompts_and_agreement_of_a_third_language_read_right():
     assert {sample.outputs for sample in data.samples} == {(" Pflege", " Technik", " Schule")}
     assert {text.split(", ")[0].split(": ")[0] for text in texts} == {"Übrigens", "Kurz"}
     forms = {sample.template: sample.outputs for sample in task.agreement["test"].samples}
-    assert forms == {
-        "{name} weint, weil": (" sie", " er"),
-        "Im Werk ist {name}": (" Arbeiterin", " Arbeiter"),
-    }
+    assert forms.pop("{name} weint, weil") == (" sie", " er")
+    assert forms == {"Im Werk ist {name}": (" Arbeiterin", " Arbeiter")}
     assert len(task.neutral["fit"]) == 12
     assert not any(task.legitimate_differences.values())
     assert {data.axis for data in task.other_axes} >= {"gender", "race"}  # in their own language
@@ -40,7 +39,6 @@ def test_prompts_and_agreement_of_a_third_language_read_right():
 
 def test_substitution_of_a_third_language_agrees_by_its_tables():
     swap = Task.from_config(AXIS, texts="natural").substitution
-    assert swap is not None
     for one, other in {
         "Die Ärztin lacht.": "Der Arzt lacht.",
         "Eine nette Lehrerin singt.": "Ein netter Lehrer singt.",
@@ -91,13 +89,13 @@ def test_wrong_rules_are_refused(old, new, message, tmp_path):
 def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
     task = Task.from_config("gender_es", texts="natural", names=None)
     task.check_leakage()
-    own = [data for data in task.every_set if data.axis == "gender_es"]
-    assert not [text for data in own for text in data.texts if {*"{}"} & {*text}]
+    texts = [text for data in task.every_set if data.axis == "gender_es" for text in data.texts]
+    assert not [text for text in texts if {*"{}"} & {*text}]
     for texts in task.neutral.values():
         for text in texts:
             kinds = {word.kind for word in SPANISH.words(text) if word.side is not None}
             assert kinds <= {"agreeing"}, text
-    for data in (*task.sets("fit"), *task.sets("validation"), *task.sets("test")):
+    for data in chain.from_iterable(map(task.sets, SPLITS)):
         for sample in data.samples:
             # No output shows a group: what a person is called after agrees with nobody.
             assert not [o for o in sample.outputs if SPANISH(o) != o], sample.outputs
@@ -107,5 +105,5 @@ def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
             assert female != male
     prompts = sorted({sample.variations[0].text for sample in task.test[0].samples})
     path = file_of(tmp_path, prompts, outputs=[" medicina"])
-    asked = [f for one in check_prompts(path, SPANISH) for f in one.findings]
-    assert len(asked) <= 0.1 * len(prompts), asked
+    doubts = [f for one in check_prompts(path, SPANISH) for f in one.findings]
+    assert len(doubts) <= 0.1 * len(prompts), doubts

@@ -26,7 +26,7 @@ from tests.gender import SWAP
 TABLE = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text("utf-8"))
 RIGHT, FLAGGED, FAULTS = TABLE["right"], TABLE["flagged"], TABLE["faults"]
 NAMES = {
-    group: own["names"]["test"] for group, own in read_config("axis", "gender")["groups"].items()
+    name: group["names"]["test"] for name, group in read_config("axis", "gender")["groups"].items()
 }
 
 
@@ -69,9 +69,9 @@ def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_
     with pytest.raises(SystemExit) as ended:
         main(["check", texts_file(tmp_path, [*RIGHT, *FLAGGED])])
     assert ended.value.code == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert "female: She lost her keys. male: He lost his keys." in said
-    assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "female: She lost her keys. male: He lost his keys." in printed
+    assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in printed
     assert main(["check", texts_file(tmp_path, RIGHT)]) == 0
 
 
@@ -80,16 +80,16 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    said = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
-    assert remark.startswith(said)
+    begin = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
+    assert remark.startswith(begin)
 
 
 @pytest.mark.parametrize(("prompt", "output", "is_flagged"), TABLE["joining"])
 def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagged, tmp_path):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
     [checked] = check_prompts(path, SWAP)
-    said = f"output {output!r} has no leading space"
-    assert any(f.startswith(said) for f in checked.findings) == is_flagged
+    begin = f"output {output!r} has no leading space"
+    assert any(finding.startswith(begin) for finding in checked.findings) == is_flagged
 
 
 FINE = [
@@ -101,7 +101,7 @@ FINE = [
 @pytest.mark.parametrize("fault", FAULTS)
 def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path, capsys):
     """By `check` and in a task's remark with the line, in the task's warnings with their number."""
-    row, said = FAULTS[fault]
+    row, doubt = FAULTS[fault]
     path = tmp_path / "own.jsonl"
     path.write_text(f'{{"input": "Rachel ran", "outputs": [" off"]}}\n\n{row}\n', "utf-8")
     with pytest.raises(SystemExit) as ended:
@@ -109,20 +109,19 @@ def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path, cap
     assert ended.value.code == 1
     printed = " ".join(capsys.readouterr().out.split())
     assert "line 3: " in printed
-    assert said in printed
+    assert doubt in printed
     task = ce.task("gender", str(path))
-    assert said in task.remarks[-1]
+    assert doubt in task.remarks[-1]
     assert task.remarks[-1].startswith(f"1 of 2 prompts of {path} have warnings, such as line 3: ")
     begin = "Doubtful prompts of own: 1, such as "
-    assert any(w.startswith(begin) and said in w for w in task.warnings)
+    assert any(w.startswith(begin) and doubt in w for w in task.warnings)
 
 
 @pytest.mark.parametrize("row", FINE)
 def test_data_that_looks_like_a_fault_is_not_questioned(row, tmp_path):
     (tmp_path / "own.jsonl").write_text(row, "utf-8")
-    assert not [
-        w for w in ce.task("gender", str(tmp_path / "own.jsonl")).warnings if "space" not in w
-    ]
+    warnings = ce.task("gender", str(tmp_path / "own.jsonl")).warnings
+    assert all("space" in warning for warning in warnings)
 
 
 def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
@@ -149,19 +148,15 @@ def test_shipped_sets_have_no_warnings():
 
 @pytest.mark.parametrize(("names", "code"), [(2, 1), (3, 1), (4, 0), (5, 0)])
 def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path, capsys):
-    people = {"female": NAMES["female"][:names], "male": NAMES["male"][:names]}
-    rows = [
-        {
-            "input": f"Somebody {verb}",
-            "outputs": [" home", " off"],
-            "variations": [
-                {"text": f"{name} {verb}", "categories": [group]}
-                for group, own in people.items()
-                for name in own
-            ],
-        }
-        for verb in ("left", "ran")
-    ]
+    rows = []
+    for verb in ("left", "ran"):
+        variations = [
+            {"text": f"{name} {verb}", "categories": [group]}
+            for group in NAMES
+            for name in NAMES[group][:names]
+        ]
+        row = {"input": f"Somebody {verb}", "outputs": [" home", " off"]}
+        rows.append(row | {"variations": variations})
     path = file_of(tmp_path, *rows)
     with pytest.raises(SystemExit, match="1") if code else nullcontext():
         assert main(["check", path]) == 0
@@ -170,6 +165,6 @@ def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path
     [test] = holm_tests([GroupEffect(SetScores.of(data, scores))])
     p = 2 / math.comb(2 * names, names)
     assert test["least_p_adjusted"] == pytest.approx(p)
-    said = f"{names} names per group: the smallest possible P is {p:.2g}"
-    said += "; a significant bias needs 4." if code else "."
-    assert said in capsys.readouterr().out
+    line = f"{names} names per group: the smallest possible P is {p:.2g}"
+    line += "; a significant bias needs 4." if code else "."
+    assert line in capsys.readouterr().out

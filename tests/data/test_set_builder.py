@@ -24,9 +24,7 @@ FEW = {"fit": 4, "few": 2, "agreement": 2, "validation": 3, "test": 4}
 def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis):
     for texts in ("natural", "testbed"):
         task = Task.from_config(axis, texts=texts, names=FEW, groups="all")
-        assert task.fit
-        assert task.validation
-        assert task.test
+        assert all((task.fit, task.validation, task.test))
         assert task.neutral  # perplexity and KL
         assert task.agreement or any("agreement is not a cost" in remark for remark in task.remarks)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
@@ -76,7 +74,7 @@ def test_an_axis_without_data_is_refused():
 
 
 def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
-    family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
+    family = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural", "family": "stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
     assert len(Task.from_config("religion", data).test) == 1
@@ -85,18 +83,17 @@ def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
 
 
 def test_sets_that_share_no_template_cannot_be_joined():
-    def one(family: str, pair: list[str]) -> CounterfactualSet:
+    def one(family, pair):
         data = {"test": [{"source": "natural", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
-    assert (
-        joined_sets([one("traits", ["white", "black"]), one("words", ["white", "asian"])]) is None
-    )
+    sets = [one("traits", ["white", "black"]), one("words", ["white", "asian"])]
+    assert joined_sets(sets) is None
 
 
-def named(split: Split, said: str, is_default: bool = False) -> NamedSet:
-    sides = (Variation("female", f"She {said}"), Variation("male", f"He {said}"))
-    sample = Sample(said, (" well",), sides)
+def named(split: Split, verb: str, is_default: bool = False) -> NamedSet:
+    sides = (Variation("female", f"She {verb}"), Variation("male", f"He {verb}"))
+    sample = Sample(verb, (" well",), sides)
     data = CounterfactualSet("pairs", "gender", ("female", "male"), (sample,))
     return NamedSet(split, data, is_default)
 
@@ -131,8 +128,8 @@ SANG = templates("other", "{name} sang as")
 
 @pytest.mark.parametrize("fit", [{"fit": [SANG]}, {"keep": [SANG]}])
 def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
-    own, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
-    measured(legitimate_differences=[own], **fit).check_leakage()
+    other, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
+    measured(legitimate_differences=[other], **fit).check_leakage()
     with pytest.raises(UserError, match="sang as"):
         measured(legitimate_differences=[same], **fit).check_leakage()
 
@@ -193,17 +190,14 @@ def test_paths_in_a_file_are_relative_to_it(where, folder, monkeypatch):
 
 def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder):
     task = Task.from_config("gender", "mine/asked.yaml", names=None)
-    assert sets(task) == {
-        "fit": ["asked_fit"],
-        "validation": ["asked_validation"],
-        "test": ["asked_test", "prompts", "sung"],
-    }
+    fitting = {split: [f"asked_{split}"] for split in ("fit", "validation")}
+    assert sets(task) == fitting | {"test": ["asked_test", "prompts", "sung"]}
     content = config_of("data", "mine/asked.yaml")
     content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
     content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
     assert [data.name for data in task.keep] == ["asked_keep"]
-    [own] = task.legitimate_differences["test"]
-    assert own.name == "asked_legitimate_differences"
+    [legitimate] = task.legitimate_differences["test"]
+    assert legitimate.name == "asked_legitimate_differences"
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]

@@ -44,7 +44,7 @@ def test_edits_that_differ_in_anything_have_other_digests_and_come_back_from_fil
         value.view(np.uint64).reshape(-1)[-1] ^= 1
         maps.append(replace(one, **{part: value}))
     maps += [replace(one, gate=Gate(one.mean, bias)) for bias in (0.5, 0.4)]
-    places = [Placement("resid_post", 3, own) for own in maps]
+    places = [Placement("resid_post", 3, of_map) for of_map in maps]
     places += [Placement("resid_post", 3, one, limit) for limit in (7.5, np.nextafter(7.5, 8))]
     places += [Placement(*at, one) for at in (("resid_post", 4), ("mlp_out", 3), ("embed", None))]
     edits = [Edit((place,)) for place in places] + [updated(2, "a").edit, updated(3, "a").edit]

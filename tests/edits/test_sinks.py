@@ -36,7 +36,7 @@ PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked
 
 def fit_data(model: LanguageModel, **more: str) -> FitData:
     settings = {"sites": ["resid_post"], "layers": None, "positions": "outputs"} | more
-    return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]  # type: ignore[arg-type]
+    return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]
 
 
 def sunk(family: str) -> LanguageModel:
@@ -47,7 +47,7 @@ def sunk(family: str) -> LanguageModel:
 
 
 @pytest.fixture(scope="module", params=SUNK)
-def model(request: pytest.FixtureRequest) -> LanguageModel:
+def model(request):
     return sunk(request.param)
 
 
@@ -58,14 +58,13 @@ def fitted(model: LanguageModel, eraser: str = "leace", **more: str) -> Edit:
 
 
 def stream(model: LanguageModel, text: str = TEXTS[0]) -> np.ndarray:
-    """The residual stream after block 0 at every token."""
     [encoding] = encode(model, [text])
     read = []
     name = "blocks.0.hook_out"
     ids = torch.tensor([encoding.ids])
     with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: read.append(x[0].clone()))]):
         model.run_blocks(ids, torch.ones_like(ids))
-    values: np.ndarray = read[0].numpy()
+    values = read[0].numpy()
     return values
 
 
@@ -119,7 +118,7 @@ def test_rows_and_background_skip_sinks(model):
 
 
 def test_batch_padding_and_cache_do_not_change_which_tokens_are_skipped(model):
-    def uncached(prompt: str) -> str:
+    def uncached(prompt):
         """Greedy decoding without cache, one prompt at a time."""
         [before] = [encoding.ids for encoding in encode(model, [prompt])]
         row = torch.tensor([before])

@@ -23,15 +23,14 @@ def update_of(
     model: LanguageModel, *, first: int = 0, rank: int = 2, seed: int = 0
 ) -> LowRankUpdate:
     rng, plain = np.random.default_rng(seed), stock_model(model)
-    names = matrices(model, block_names(model)[first:], None)
-    found = {}
-    for name in names:
+    factors = {}
+    for name in matrices(model, block_names(model)[first:], None):
         module = plain.get_submodule(name)
         shape = module.weight.shape
         d_out, d_in = shape if isinstance(module, torch.nn.Linear) else shape[::-1]
         a, b = rng.normal(size=(rank, d_in)), rng.normal(size=(d_out, rank))
-        found[name] = (0.1 * a.astype(np.float32), 0.1 * b.astype(np.float32))
-    return LowRankUpdate(found)
+        factors[name] = (0.1 * a.astype(np.float32), 0.1 * b.astype(np.float32))
+    return LowRankUpdate(factors)
 
 
 def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model):

@@ -33,12 +33,10 @@ def one_by_one(lm, text: str, site: str, layer: int) -> np.ndarray:
 def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, tokens, monkeypatch):
     monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", tokens)
     captured = capture(lm, TEXTS, sites=tuple(SITES), starts=STARTS, positions=positions)
-    reads = [
-        [k for k, (_, end) in enumerate(e.offsets) if end > start]
-        for e, start in zip(encode(lm, TEXTS), STARTS, strict=True)
-    ]
-    if positions == "last":
-        reads = [[len(e.ids) - 1] for e in encode(lm, TEXTS)]
+    reads = []
+    for encoding, start in zip(encode(lm, TEXTS), STARTS, strict=True):
+        onward = [k for k, (_, end) in enumerate(encoding.offsets) if end > start]
+        reads.append(onward if positions == "onward" else onward[-1:])
     assert captured.row_text.tolist() == [i for i, row in enumerate(reads) for _ in row]
     for site, values in captured.values.items():
         assert values.dtype == np.float32

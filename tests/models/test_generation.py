@@ -74,16 +74,14 @@ def test_the_cache_is_used_and_an_edit_stays_on_under_it(lm):
     assert set(lengths[1:]) == {1}
 
 
-def test_the_checkpoints_own_settings_are_not_used(gpt2):
-    own = gpt2.bridge.original_model.generation_config
-    before, end = generate(gpt2, PROMPTS, max_new_tokens=10), own.eos_token_id
-    own.repetition_penalty = 50.0
-    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
-    try:
-        assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
-    finally:
-        own.repetition_penalty, own.eos_token_id = None, end
-    assert gpt2.bridge.original_model.generation_config is own
+def test_the_checkpoints_own_settings_are_not_used(gpt2, monkeypatch):
+    config = gpt2.bridge.original_model.generation_config
+    before = generate(gpt2, PROMPTS, max_new_tokens=10)
+    monkeypatch.setattr(config, "repetition_penalty", 50.0)
+    # GPT-2's default, in a model of a few hundred tokens.
+    monkeypatch.setattr(config, "eos_token_id", 50256)
+    assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
+    assert gpt2.bridge.original_model.generation_config is config
 
 
 def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm):

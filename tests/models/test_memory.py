@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,16 +26,16 @@ OUTPUTS = [" she works"] * len(PROMPTS)
 
 
 @pytest.fixture
-def model(tiny_dirs: Any) -> LanguageModel:
+def model(tiny_dirs):
     return load_model(tiny_dirs["llama"], device="cpu")
 
 
 @contextmanager
 def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
     """A device with memory for so many tokens at once; the sizes of the batches that fitted."""
-    sizes: list[int] = []
+    sizes = []
 
-    def require(module: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+    def require(module, inputs):
         if inputs[0].numel() > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         sizes.append(inputs[0].numel())
@@ -51,7 +50,7 @@ def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("run", ["scores", "capture", "text", "neutral"])
 def test_a_method_ends_with_what_it_gives_in_large_batches(model, run):
-    def result() -> Any:
+    def result():
         if run == "scores":
             return continuation_log_probs(model, PROMPTS, OUTPUTS)
         if run == "capture":
@@ -62,7 +61,7 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model, run):
         return np.array([[ord(c) for c in text.ljust(40)[:40]] for text in texts])
 
     expected = result()  # trees are tried here
-    noted: list[dict[str, int]] = []
+    noted = []
     kept = reductions_kept(model, {}, noted.append)
     with kept, memory_for(model, 60) as sizes:
         np.testing.assert_allclose(result(), expected, atol=1e-5)
@@ -75,10 +74,10 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model, run):
 
 def test_a_later_session_begins_with_the_sizes_of_the_first(model):
     expected = continuation_log_probs(model, PROMPTS, OUTPUTS)
-    noted: list[dict[str, int]] = []
+    noted = []
     with reductions_kept(model, {"scores": 7}, noted.append), memory_for(model, 60) as sizes:
-        found = continuation_log_probs(model, PROMPTS, OUTPUTS)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        scores = continuation_log_probs(model, PROMPTS, OUTPUTS)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert len(sizes) > 1
     assert not noted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ IDS = torch.arange(5, 25)[None]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny_model_dir("wide_llama", tmp_path_factory.mktemp("models") / "tiny")
 
 

@@ -33,11 +33,8 @@ NEEDED = needed("smollm2")
 WEIGHTS = {"smollm2": "134,515,008", "gemma3": "268,098,176"}
 PEOPLE = 4
 """Names of a group and split: what is tested is the way through, not the bias."""
-PARAPHRASES = {
-    "fit": "{name} works as a",
-    "validation": "{name} was hired as a",
-    "test": "{name} is a",
-}
+PARAPHRASES = {"fit": "{name} works as a", "validation": "{name} was hired as a"}
+PARAPHRASES["test"] = "{name} is a"
 OUTPUTS = [" nurse", " doctor", " teacher"]
 
 

@@ -33,7 +33,7 @@ def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
 @contextmanager
 def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
     """Which blocks compute: counted where their attention or MLP is called."""
-    ran: Counter[int] = Counter()
+    ran = Counter()
     with ExitStack() as stack:
         for i, block in enumerate(model.bridge.blocks):
             child = block.mlp.register_forward_pre_hook(lambda *_, i=i: ran.update([i]))
@@ -67,9 +67,9 @@ def test_the_blocks_below_are_not_run(site, layer, expected, gpt2):
     scores(resumed)
     edit = Edit.at(site, {layer: oblique_erasure(gpt2.d_model, seed=1)})
     above = Edit.at("resid_post", {2: oblique_erasure(gpt2.d_model, seed=2)})
-    for own in (edit, edit if layer == 2 else edit.then(above)):
+    for applied_edit in (edit, edit if layer == 2 else edit.then(above)):
         with blocks_run(gpt2) as ran:
-            scores(resumed, own)
+            scores(resumed, applied_edit)
         assert set(ran) == expected
 
 
@@ -81,25 +81,24 @@ def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(llama):
 
 
 def test_the_model_is_itself_again_afterwards(gpt2):
-    def passes() -> list[object]:
+    def passes():
         return [b.original_component.__dict__.get("forward") for b in gpt2.bridge.blocks]
 
-    before, own = scores(gpt2), passes()
+    def stop(x, hook):
+        raise RuntimeError("stop")
+
+    before, stock = scores(gpt2), passes()
     resumed = resuming(gpt2, range(3))
     scores(resumed)
     with (
         pytest.raises(RuntimeError, match="stop"),
         applied(resumed, Edit.at("resid_post", {1: oblique_erasure(gpt2.d_model, seed=1)})),
-        gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
+        gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", stop)]),
     ):
         continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
     assert np.array_equal(scores(gpt2), before)
     assert last_intact_block(gpt2) == 2
-    assert passes() == own
-
-
-def _stop(x: object, hook: object) -> None:
-    raise RuntimeError("stop")
+    assert passes() == stock
 
 
 def test_half_precision_is_remembered_as_it_is(tmp_path):

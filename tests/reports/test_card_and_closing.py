@@ -134,12 +134,8 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
         assert after_audit(in_memory(rows, manifest)) == then
 
 
-RAN = {
-    "begin": "2026-11-24T08:00:00+00:00",
-    "end": "2026-11-24T08:01:00+00:00",
-    "seconds": 60.0,
-    "hardware": ["a processor, 2 cores"],
-}
+RAN = {"begin": "2026-11-24T08:00:00+00:00", "end": "2026-11-24T08:01:00+00:00"}
+RAN |= {"seconds": 60.0, "hardware": ["a processor, 2 cores"]}
 
 
 def test_evidence_says_both_figures_the_budget_and_what_is_missing(tmp_path):

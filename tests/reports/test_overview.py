@@ -40,14 +40,10 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
         "traits": {"p_adjusted": 0.14, "least_p_adjusted": 0.001},
         "hobbies": {"p_adjusted": 0.8, "least_p_adjusted": 0.4, "names_to_test": 7},
     }
-    rows = [
-        replace(row, detail=row.detail | tests[row.dataset.removesuffix("_test")])
-        if row.metric == "group_effect" and row.split == "test"
-        else replace(row, value=9.0)
-        if row.metric == "mean_abs_r"
-        else row
-        for row in unedited()
-    ]
+    rows = [replace(r, value=9.0) if r.metric == "mean_abs_r" else r for r in unedited()]
+    for i, row in enumerate(rows):
+        if (row.metric, row.split) == ("group_effect", "test"):
+            rows[i] = replace(row, detail=row.detail | tests[row.dataset.removesuffix("_test")])
     bias, *_ = glance(in_memory(rows)).panels
     assert bias.categories == ["jobs", "traits (P 0.14)", "hobbies (cannot be tested)"]
     assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))

@@ -206,12 +206,8 @@ def judgement(edit: str, word: str, **detail: Any) -> Row:
 
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
-    dear = {
-        "degradations": {"agreement": 0.26, "kl": 0.06},
-        "groups": {"agreement": "female"},
-        "over": ["agreement", "kl"],
-        "maybe": ["kl"],
-    }
+    dear = {"degradations": {"agreement": 0.26, "kl": 0.06}, "groups": {"agreement": "female"}}
+    dear |= {"over": ["agreement", "kl"], "maybe": ["kl"]}
     rows = (
         judgement("a", TOO_DEAR, **dear),
         judgement("b", RECOMMENDED, sets=sets, named=True),

@@ -105,32 +105,25 @@ def test_the_planted_bias_is_found_and_removed_and_random_directions_leave_it(ro
 
 def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
     """A figure of the eraser at each layer; of agreement that of one group."""
-    return {
-        r.layers: r.value or 0.0
-        for r in rows
-        if (r.metric, r.split, r.eraser) == (metric, "validation", "rlace")
-        and (metric != "agreement" or (r.group_a, r.group_b) == (group, ""))
-    }
+    rows = [r for r in rows if metric != "agreement" or (r.group_a, r.group_b) == (group, "")]
+    about = (metric, "validation", "rlace")
+    return {r.layers: r.value for r in rows if (r.metric, r.split, r.eraser) == about}
 
 
 def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
     """Brute force: no layer is affordable, so the cheapest that removes half as much as any."""
     removed = on_validation(rows, "bias_removed")
-    before = {
-        r.group_a: r.value or 0.0
-        for r in rows
-        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and not r.group_b
-    }
-    limits = [("agreement", group, before[group], 0.01) for group in ("female", "male")]
-    limits += [("perplexity_ratio", "", 1.0, 0.01), ("kl", "", 0.0, 0.05)]
-    shares = {
-        (metric, group): {
-            layers: abs(value - was) / budget
-            for layers, value in on_validation(rows, metric, group).items()
-        }
-        for metric, group, was, budget in limits
-    }
-    cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
+    about = {"split": "validation", "edit": "none", "group_b": ""}
+    women, men = (value(rows, "agreement", group_a=g, **about) for g in ("female", "male"))
+    cost = dict.fromkeys(removed, 0.0)
+    for metric, group, before, budget in (
+        ("agreement", "female", women, 0.01),
+        ("agreement", "male", men, 0.01),
+        ("perplexity_ratio", "", 1.0, 0.01),
+        ("kl", "", 0.0, 0.05),
+    ):
+        for layers, after in on_validation(rows, metric, group).items():
+            cost[layers] = max(cost[layers], abs(after - before) / budget)
     worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]
     assert min(cost[layers] for layers in worthy) > 1
     [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}

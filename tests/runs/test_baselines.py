@@ -48,11 +48,8 @@ def model(tmp_path_factory):
 
 
 def plan_of(task: Task, **changes: Any) -> Plan:
-    ways = {
-        "prompting": Prompting(REQUESTS),
-        "steering": Steering([-1.0, 2.0]),
-        "random_map": RandomMap(),
-    }
+    ways = {"prompting": Prompting(REQUESTS), "steering": Steering([-1.0, 2.0])}
+    ways["random_map"] = RandomMap()
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
     erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
     settings = {"layers": (LAYER,), "together": True, "baselines": ways}
@@ -86,10 +83,8 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
     labels = [record.label for record in run.results.baselines]
     assert labels[:3] == ["prompting (template alone)", "prompting (fair)", "prompting (alike)"]
     assert labels[3].startswith(f"steering@resid_post.{LAYER} (strength ")
-    assert labels[4:] == [
-        f"random_map-1@resid_post.{LAYER} (of leace)",
-        f"random_map-2@resid_post.{LAYER} (of inlp)",
-    ]
+    of_maps = ((1, "leace"), (2, "inlp"))
+    assert labels[4:] == [f"random_map-{k}@resid_post.{LAYER} (of {name})" for k, name in of_maps]
     for record in run.results.baselines:
         measured = {r.metric for r in run.results.rows if (r.edit, r.split) == (record.id, "test")}
         assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured

@@ -24,16 +24,10 @@ from tests.runs.test_fit_data import ERASE
 
 @pytest.fixture(scope="module")
 def audited(testbed, tmp_path_factory):
-    return ce.audit(
-        testbed,
-        thin(make_task(), 6),
-        "leace",
-        ["r", "agreement"],
-        tmp_path_factory.mktemp("everywhere") / "run",
-        layers="everywhere",
-        successive_halving=False,
-        baselines=["steering", "random_map"],
-    )
+    how = {"layers": "everywhere", "successive_halving": False}
+    how["baselines"] = ["steering", "random_map"]
+    folder = tmp_path_factory.mktemp("everywhere") / "run"
+    return ce.audit(testbed, thin(make_task(), 6), "leace", ["r", "agreement"], folder, **how)
 
 
 @pytest.mark.slow

@@ -26,15 +26,11 @@ from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY
 from tests.tiny_models import tiny_model_dir
 
-AXIS = Axis.from_config(
-    {
-        "name": "gender",
-        "groups": {
-            "female": {"names": {"fit": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
-            "male": {"names": {"fit": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
-        },
-    }
-)
+GROUPS = {
+    "female": {"names": {"fit": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
+    "male": {"names": {"fit": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
+}
+AXIS = Axis.from_config({"name": "gender", "groups": GROUPS})
 ERASE = expand("erase", [Template("{name} is", (" a nurse", " an engineer"))], AXIS, "fit")
 TEXTS = ["The hospital is at the café.", "Jane is a nurse", "John ran"]
 KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")

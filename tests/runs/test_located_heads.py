@@ -33,14 +33,10 @@ def heads(path, rows):
 
 
 def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(rows, heads):
-    share = {
-        kind: {
-            (row.facets["layer"], row.facets["unit"]): row.value
-            for row in rows
-            if (row.metric, row.dataset, row.split) == (MOVED, kind, "validation")
-        }
-        for kind in (BIAS, AGREEMENT)
-    }
+    share = {BIAS: {}, AGREEMENT: {}}
+    for row in rows:
+        if (row.metric, row.split) == (MOVED, "validation"):
+            share[row.dataset][row.facets["layer"], row.facets["unit"]] = row.value
     margin = {h: max(0, s) - max(0, share[AGREEMENT][h]) for h, s in share[BIAS].items()}
     ordered = sorted((head for head in margin if margin[head] > 0), key=lambda h: -margin[h])
     sizes = [size for size in HEAD_COUNTS if size <= len(ordered)]

@@ -210,12 +210,11 @@ def test_what_inspect_writes_is_read_as_it_says(form, tmp_path):
 
     places = []
     for shuffled in (False, True):
-        data = MemoryDataset(
-            [
-                Sample(r["question"], target=r["choices"][r["label"]], metadata={"job": r["job"]})
-                for r in ROWS
-            ]
-        )
+        samples = [
+            Sample(r["question"], target=r["choices"][r["label"]], metadata={"job": r["job"]})
+            for r in ROWS
+        ]
+        data = MemoryDataset(samples)
         if shuffled:
             data.shuffle(seed=1)
         place = tmp_path / f"logs_{shuffled}"

@@ -124,12 +124,8 @@ def records_of(path: Path) -> dict[str, str]:
 def test_the_order_in_which_layers_are_named_does_not_matter(testbed, path, rows, tmp_path):
     assert run(testbed, plan_of(LAYERS[::-1]), tmp_path / "run") == rows
     assert records_of(tmp_path / "run") == records_of(path)
-    every = [
-        *cells(),
-        Candidate("embed", None, "leace", LEACE),
-        Candidate("mlp_out", 4, "leace", LEACE),
-    ]
-    chains = [sequential(order) for order in permutations(every)]
+    further = (Candidate(*at, "leace", LEACE) for at in (("embed", None), ("mlp_out", 4)))
+    chains = [sequential(order) for order in permutations([*cells(), *further])]
     places = [(cell.site, cell.layer) for cell in chains[0]]
     assert places == [("embed", None), ("resid_post", 2), ("mlp_out", 4), ("resid_post", 4)]
     assert all(chain == chains[0] == sequential(chain) for chain in chains)
@@ -167,10 +163,8 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(testbed, row
 def test_a_layer_is_measured_with_those_it_was_fitted_under(path, rows):
     records = read_records(path)
     measured = {r.edit for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
-    assert {records[edit].label for edit in measured} == {
-        "leace-1@resid_post.2",
-        "leace-2@resid_post.2+4",
-    }
+    labels = {records[edit].label for edit in measured}
+    assert labels == {"leace-1@resid_post.2", "leace-2@resid_post.2+4"}
     certified = {records[r.edit].label for r in rows if r.metric == "linear_probe_accuracy"}
     assert certified == {"leace-1@resid_post.2", "leace-1@resid_post.4 (after resid_post.2)"}
     [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}

@@ -20,13 +20,9 @@ FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 
 
 def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
-    """One erasure for each head."""
     d = int(model.bridge.cfg.d_head)
-    edits = [
-        Edit.at(f"head.{head}", {layer: oblique_erasure(d, 1 + k % 2, k)})
-        for k, head in enumerate(heads)
-    ]
-    return reduce(Edit.then, edits)
+    erasures = {f"head.{head}": oblique_erasure(d, 1 + k % 2, k) for k, head in enumerate(heads)}
+    return reduce(Edit.then, (Edit.at(site, {layer: e}) for site, e in erasures.items()))
 
 
 @pytest.mark.parametrize("family", FOLDS)
@@ -52,7 +48,7 @@ def test_a_head_has_its_own_features_and_no_other_changes():
     for site in sites:
         expected = before[site][0]
         if site == "head.2":
-            expected = edit.placements[0].erasure(expected)  # type: ignore[operator]
+            expected = edit.placements[0].erasure(expected)
         np.testing.assert_allclose(after[site][0], expected, atol=1e-5)
     d = int(model.bridge.cfg.d_head)
     assert {rows.shape[-1] for rows in before.values()} == {d}

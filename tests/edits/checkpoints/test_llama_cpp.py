@@ -65,10 +65,11 @@ def test_its_log_probabilities_and_greedy_tokens_are_those_of_the_edited_model(k
     server, ids = serving(tmp_path / "saved.gguf"), list(model.tokenizer(TEXT).input_ids)
     word = ids[-1]
     for _ in range(NEW_TOKENS):
-        found = next_log_probs(server, ids, word)
-        logits = [edited_logits(model, own, ids)[-1] for own in (edit, None)]
-        expected, unedited = (own.log_softmax(-1).numpy() for own in logits)
-        np.testing.assert_allclose(found, expected, atol=1e-4)
-        assert np.abs(found - unedited).max() > 0.1
-        assert found.argmax() == expected.argmax()
-        ids.append(int(found.argmax()))
+        served = next_log_probs(server, ids, word)
+        expected, unedited = (
+            edited_logits(model, e, ids)[-1].log_softmax(-1).numpy() for e in (edit, None)
+        )
+        np.testing.assert_allclose(served, expected, atol=1e-4)
+        assert np.abs(served - unedited).max() > 0.1
+        assert served.argmax() == expected.argmax()
+        ids.append(int(served.argmax()))
