@@ -43,7 +43,7 @@ def printed(tmp_path_factory):
         yield outputs
 
 
-def page_of(run: str) -> str:
+def page_of(run):
     return (Path(run) / "report.html").read_text("utf-8")
 
 

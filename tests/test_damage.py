@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +37,7 @@ ODD = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1
 
 
 @st.composite
-def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
+def damaged_bytes(draw, content):
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(start + 8, len(content))))
     rest = draw(st.sampled_from([content[end:], b""]))
@@ -48,7 +45,7 @@ def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @st.composite
-def damaged_json(draw: st.DrawFn, content: bytes) -> bytes:
+def damaged_json(draw, content):
     """With a value that is another, or gone, at any depth of the file or of one of its lines."""
     text = content.decode()
     parts = [text] if text.startswith("{\n") else text.removesuffix("\n").split("\n")
@@ -63,7 +60,7 @@ def damaged_json(draw: st.DrawFn, content: bytes) -> bytes:
     return "\n".join(parts).encode() + b"\n"
 
 
-def _places(holder: Any) -> Any:
+def _places(holder):
     """Every container, with every key of it."""
     for key in holder if isinstance(holder, dict) else range(len(holder)):
         yield holder, key
@@ -71,7 +68,7 @@ def _places(holder: Any) -> Any:
             yield from _places(holder[key])
 
 
-def damaged(content: bytes, is_json: bool) -> st.SearchStrategy[bytes]:
+def damaged(content, is_json):
     """Either kind of damage; of JSON the second as a rule."""
     return damaged_bytes(content) | damaged_json(content) if is_json else damaged_bytes(content)
 
@@ -88,7 +85,7 @@ def named():
     return NamedEdit.of(Edit.at("resid_post", {1: erasure, 2: erasure}), "leace")
 
 
-def refused_in_one_line(read: Callable[[], object]) -> None:
+def refused_in_one_line(read):
     line = "nothing"
     try:
         read()
@@ -97,13 +94,13 @@ def refused_in_one_line(read: Callable[[], object]) -> None:
     assert line.splitlines() == [line]
 
 
-def copied(source: Path, folder: Path) -> Path:
+def copied(source, folder):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder)
     return folder
 
 
-def spoil(data: st.DataObject, folder: Path) -> Path:
+def spoil(data, folder):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     file = data.draw(st.sampled_from(files))
     file.write_bytes(data.draw(damaged(file.read_bytes(), file.suffix in JSON)))
@@ -158,7 +155,7 @@ def checkpoint(model, named, tmp_path_factory):
 
 
 @cache
-def _run(folder: Path) -> Path:
+def _run(folder):
     return make_run(folder, outputs=2)
 
 

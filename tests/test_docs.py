@@ -65,7 +65,7 @@ class Settings(yaml.SafeLoader):
     """MkDocs's own tags are of no interest."""
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """What a link to a page may end with: given anchors, and headings as Markdown names them."""
     heads = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     slugs = {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", h.casefold()).strip()) for h in heads}

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +16,11 @@ from transformers import AutoModelForCausalLM
 
 import countergen_edit as ce
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import Form
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from tests import tiny_models
 from tests.runs.test_unedited import SETTINGS
 from tests.tiny_models import tiny_tokenizer
@@ -43,7 +38,7 @@ TEXT = "Jane is a nurse and she works"
 DISTILLED = {"rank": 2, "steps": 4, "contexts": 8, "check_every": 4}
 
 
-def small_task() -> Task:
+def small_task():
     by_split = {"fit": FITTED, **MEASURED}
     sets = {
         split: [{"source": "templates", "name": split, "templates": texts, "outputs": OUTPUTS}]
@@ -53,14 +48,14 @@ def small_task() -> Task:
     return ce.task("gender", sets, texts="testbed", names=counts)
 
 
-def measured(model: LanguageModel, metrics: Sequence[str], folder: Path) -> None:
+def measured(model, metrics, folder):
     """Audit the unedited model: its figures are finite."""
     made = {name: METRICS.make(name, SETTINGS.get(name)) for name in metrics}
     rows = ce.audit(model, small_task(), metrics=made, folder=folder).to_frame()
     assert np.isfinite(rows["value"]).any()
 
 
-def fitted(model: LanguageModel, eraser: str, layers: Any, folder: Path) -> Edit:
+def fitted(model, eraser, layers, folder):
     """Audit an edit, which changes the logits."""
     settings = DISTILLED if eraser == "distilled" else {}
     erasers = {eraser: make_eraser(eraser, **settings)}
@@ -70,7 +65,7 @@ def fitted(model: LanguageModel, eraser: str, layers: Any, folder: Path) -> Edit
     return edit
 
 
-def same_when_loaded(model: LanguageModel, edit: Edit, form: Form, folder: Path) -> None:
+def same_when_loaded(model, edit, form, folder):
     """The saved model has the logits of the edited one, in plain transformers."""
     folder.mkdir(parents=True)
     write_model(model, edit, folder, form)
@@ -86,7 +81,7 @@ def same_when_loaded(model: LanguageModel, edit: Edit, form: Form, folder: Path)
     assert np.abs(before - after).max() > 10 * tolerance
 
 
-def cells(family: str) -> dict[str, str]:
+def cells(family):
     """The row of a family: column → "yes" or an error."""
 
     fits = []
@@ -142,7 +137,7 @@ def cells(family: str) -> dict[str, str]:
         return results
 
 
-def lines(family: str) -> list[str]:
+def lines(family):
     """The lines of a family on the page: its row, and the reason of each refusal."""
     results = cells(family).values()
     row = " | ".join("✓" if cell == "yes" else "–" for cell in results)

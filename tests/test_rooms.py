@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,7 @@ LATE = {"runs/run.py": {"reports"}}
 """A run shows itself: its page and its sentences are imported when they are asked for."""
 
 
-def imports(path: Path) -> set[str]:
+def imports(path):
     rooms = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         names = []
@@ -49,7 +47,7 @@ def test_a_room_imports_only_from_its_left(room):
         assert not wrong, f"{path.relative_to(PACKAGE)} imports {wrong}"
 
 
-def at_once(nodes: Any) -> Iterator[ast.Import | ast.ImportFrom]:
+def at_once(nodes):
     """What is imported with a module: not in functions, and not for types alone."""
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -104,7 +102,7 @@ def test_no_file_of_reports_or_cli_imports_a_metric():
                     assert str(node.module).split(".")[2] in known, path
 
 
-def public_names(path: Path) -> Iterator[str]:
+def public_names(path):
     """The top-level names that a module defines, without those for its own use."""
     for node in ast.parse(path.read_text("utf-8")).body:
         targets = getattr(node, "targets", [getattr(node, "target", None)])

@@ -12,7 +12,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from countergen_edit import api
 from countergen_edit.decisions.significance import is_significant
-from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.run import open_run
 from countergen_edit.testbed import directory
 from tests.cli.support import fails, names, rows_of, said, sets, value_of
@@ -66,7 +65,7 @@ def test_no_edit_of_it_can_be_saved(runs):
     assert "made no edit: nothing to save" in line
 
 
-def audited(*words: str) -> api.Run:
+def audited(*words):
     said("audit", *words, "run_dir=run")
     return api.load_run("run")
 
@@ -98,14 +97,14 @@ def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together()
     assert "add up to" in " ".join(run.findings)
 
 
-def solved(experiment: str) -> list[Row]:
+def solved(experiment):
     """The rows of edits on test data."""
     small = [names(4, 4, 4, 2, few=4), *sets("occupations"), "cost=agreement"]
     said("audit", f"experiment={experiment}", *small, "run_dir=run")
     return [row for row in rows_of("run", split="test", baseline=False) if row.eraser]
 
 
-def effects(rows: list[Row]) -> dict[str, float | None]:
+def effects(rows):
     return {row.eraser: row.value for row in rows if row.metric == "mean_abs_r"}
 
 
@@ -145,7 +144,7 @@ PAIRS = {
 """Both sides of each prompt, written by hand, and its outputs."""
 
 
-def brute_force(pairs: dict[tuple[str, str], list[str]]) -> float:
+def brute_force(pairs):
     """Root mean square of log P(output | female) - log P(output | male), each text alone."""
     model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float64).eval()
     tokenizer = AutoTokenizer.from_pretrained(directory())

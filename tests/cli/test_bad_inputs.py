@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -26,7 +26,7 @@ class Case(NamedTuple):
     files: Mapping[str, str | bytes]
 
 
-def cases() -> list[Case]:
+def cases():
     made = []
     for needs in ("nothing", "torch", "model", "inspect_ai"):
         for command, answers in LISTS[needs].items():
@@ -56,7 +56,7 @@ AT_ONCE = [case for case in CASES if case.needs == "nothing"]
 LATER = [case for case in CASES if case.needs != "nothing"]
 
 
-def attempt(case: Case, folder: Path) -> dict[str, Any]:
+def attempt(case, folder):
     """What a command does in a folder of its own that holds the files."""
     from countergen_edit.cli.main import main
 
@@ -92,7 +92,7 @@ def at_once(tmp_path_factory):
     return outcomes
 
 
-def require_answered(case: Case, outcome: dict[str, Any]) -> None:
+def require_answered(case, outcome):
     line = outcome.pop("line")
     assert line.startswith(f"countergen-edit: error: {case.says}")
     assert len(line.splitlines()) == 1

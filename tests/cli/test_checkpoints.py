@@ -14,12 +14,12 @@ from huggingface_hub import ModelCard
 import countergen_edit as ce
 from countergen_edit.edits.checkpoints import load_checkpoint, open_checkpoint
 from countergen_edit.metrics.r.formula import r_values
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import load_model
 from countergen_edit.reports.blocks import Number
 from countergen_edit.testbed import directory
-from tests.cli.support import Ended, call, fails, names, rows_of, said, sets, value_of
+from tests.cli.support import call, fails, names, rows_of, said, sets, value_of
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -79,7 +79,7 @@ OF_LEACE = ["eraser=leace", "metric=r", "cost=kl", names(**COUNTS)]
 AT_4 = [*OF_LEACE, "edit=mlp_out", "edit.layers=[4]"]
 
 
-def of_axis(axis: str) -> list[str]:
+def of_axis(axis):
     # The testbed's own file says which texts it takes; a checkpoint's folder says nothing.
     if axis == "nationality":
         return ["axis=nationality", "data=nationality", "texts=testbed"]
@@ -116,7 +116,7 @@ def test_a_checkpoint_with_code_takes_no_further_edit(place):
     assert "carries an edit beside its weights: edit a checkpoint of stock weights" in error
 
 
-def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
+def rows_under(path, edit):
     return {(*r.key[:-2],): r for r in rows_of(path, edit=edit, split="test")}
 
 
@@ -147,11 +147,11 @@ def run(tmp_path_factory):
     return folder
 
 
-def edit_of(run: Path) -> str:
+def edit_of(run):
     return next(r.edit for r in rows_of(run, eraser="preserving", split="test"))
 
 
-def require_audited(run: Path, edit: str) -> None:
+def require_audited(run, edit):
     """The saved model has the mean |R| that the run has of its edit."""
     [data] = [s for s in ce.task("gender", "contexts").test if s.name == "traits_test"]
     again = float(np.abs(r_values(score(load_checkpoint(run / "checkpoint"), data))).mean())
@@ -219,7 +219,7 @@ def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_wei
     assert Path("adapter/adapter_model.safetensors").is_file()
 
 
-def against_original(checkpoint: Path, folder: str, *words: str) -> Ended:
+def against_original(checkpoint, folder, *words):
     """An audit of a checkpoint, which is compared with its unedited model."""
     small = ["texts=testbed", "eraser=none", "metric=[r]", "cost=[agreement]", *TRAITS]
     return call("audit", f"model={checkpoint}", f"run_dir={folder}", *small, *words)

@@ -13,7 +13,6 @@ import shlex
 import shutil
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,7 +68,7 @@ OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 """
 
 
-def printed() -> list[str]:
+def printed():
     lines = chain.from_iterable(map(commands, (README, *PAGES.values())))
     return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in lines))
 
@@ -78,7 +77,7 @@ PRINTED = printed()
 OWN = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
 
 
-def small(command: str, words: list[str], place: Path) -> list[str]:
+def small(command, words, place):
     """A command's words, and the settings that make it small unless it gives them."""
     given = [word for word in words if word not in ("--help", "--multirun")]
     config, _ = completed(command, overrides_of(command, given))
@@ -106,14 +105,14 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     return words + more
 
 
-def _is_setting(config: Any, key: str) -> bool:
+def _is_setting(config, key):
     *parents, last = key.split(".")
     for parent in parents:
         config = config.get(parent) or {}
     return last in config and (config[last] is not None or last in UNSET)
 
 
-def make_model(folder: Path) -> None:
+def make_model(folder):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
-from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.blocks import Number
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.logs import read_log
 from tests.cli.support import said
@@ -29,7 +28,7 @@ def logs(tmp_path):
     return [str(before), str(after)]
 
 
-def cells(table: Table, task: str, metric: str = "acc") -> dict[str, Any]:
+def cells(table, task, metric="acc"):
     [row] = [row for row in table.rows if row[1:3] == (task, metric)]
     return dict(zip(table.columns, row, strict=True))
 

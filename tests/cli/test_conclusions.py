@@ -132,7 +132,7 @@ SMALL += [names(24, 4, 4, 8, few=8), *sets("traits", ["fit", "validation"])]
 PEOPLE = ["Jane", "Anna", "Laura", "Julia", "Linda", "Susan", "Nancy", "Helen"]
 
 
-def printed(*words: str) -> list[list[str]]:
+def printed(*words):
     """The words of each command that a command prints."""
     ended = call(*words)
     assert ended.code == 0, ended.err

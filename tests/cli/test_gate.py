@@ -6,7 +6,6 @@ import contextlib
 import re
 import shlex
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -23,7 +22,7 @@ DEBIAS = ["form=carried", "eraser=preserving", "metric=r", "combine=1", "layers=
 DEBIAS += sets("traits", ["fit", "validation"])
 
 
-def workflow() -> list[list[str]]:
+def workflow():
     steps = yaml.safe_load(files(PAGES["gate.md"])["gate.yml"])["jobs"]["gate"]["steps"]
     lines = [line for step in steps for line in step.get("run", "").splitlines()]
     program, *others = (shlex.split(line) for line in lines)
@@ -32,7 +31,7 @@ def workflow() -> list[list[str]]:
     return [words[1:] for words in others]
 
 
-def pipeline(place: Path, *more: str) -> list[int]:
+def pipeline(place, *more):
     """The exit code of each line in a folder, as far as a pipeline goes."""
     codes = []
     with contextlib.chdir(place):
@@ -42,7 +41,7 @@ def pipeline(place: Path, *more: str) -> list[int]:
     return codes
 
 
-def take_off(checkpoint: Path, folder: Path) -> None:
+def take_off(checkpoint, folder):
     """The weights and tokenizer of a carried checkpoint as a stock model, without its edit."""
     folder.mkdir(parents=True)
     for path in checkpoint.iterdir():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,7 +33,7 @@ class Huge(LEACE):
 '''
 
 
-def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
+def scaled(family, *names, by):
     def make():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tiny_models, "CONTEXT", 256)  # the shipped texts fit

@@ -23,9 +23,7 @@ PROMPT = '{"input": "She said “no” \\u001b[31m😀", "outputs": [" home"]}\n
 """With quotes that latin-1 lacks, a character that cp1252 lacks, and a command to the terminal."""
 
 
-def run(
-    *words: str, stdout: int = subprocess.PIPE, **environment: str
-) -> subprocess.CompletedProcess[bytes]:
+def run(*words, stdout=subprocess.PIPE, **environment):
     Path("p.jsonl").write_text(PROMPT, "utf-8")
     program = [sys.executable, "-m", "countergen_edit.cli.main", *words]
     how = {"env": ENVIRONMENT | environment, "stdout": stdout}

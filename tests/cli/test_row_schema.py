@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -55,7 +54,7 @@ RUNS = {
 """Small runs that have rows of every metric between them."""
 
 
-def published() -> dict[str, Any]:
+def published():
     return json_mapping(RESULTS / f"rows-{SCHEMA}.schema.json")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from countergen_edit.models import served
 from tests.cli.support import call, fails, rows_of, said, sets
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 
 SECRET = "sk-of-nobody-else"
 SMALL = ["eraser=none", "limit=2", "texts=testbed", *sets("hobbies", ["test"]), "names.test=2"]
@@ -31,7 +31,7 @@ def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
 
-def words(server: Completions, *more: str) -> list[str]:
+def words(server, *more):
     return ["audit", f"model={server.url}", *ASKED, "model.cache=answers", *more]
 
 

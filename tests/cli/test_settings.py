@@ -8,7 +8,6 @@ import sys
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -166,7 +165,7 @@ def test_a_checkpoint_has_its_recorded_texts(here):
     assert named["texts"] == read_config("texts", "natural")
 
 
-def fairpair(experiment: str) -> Any:
+def fairpair(experiment):
     study = Study(composed("audit", f"experiment=fairpair_{experiment}"))
     task = Task.from_config(study.config["axis"], {"test": []}, groups=study.content["groups"])
     return study.metrics["fairpair"].bound(task)

@@ -93,7 +93,7 @@ def _prompts(here):
     Path("p.jsonl").write_text(json.dumps(PROMPTS))
 
 
-def runs(model: str, command: str, *words: str) -> None:
+def runs(model, command, *words):
     name = script("real_model").gguf_file("smollm2", Path()) if model == REAL else model
     said(command, f"model={name}", *words, "run_dir=run")
     assert rows_of("run")

@@ -18,7 +18,6 @@ from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources import SOURCES, fingerprint, load_set, samples_from_text
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.r.group_effect import GroupEffect
@@ -27,11 +26,11 @@ from tests.gender import GENDER, SWAP
 from tests.made_benchmarks import items_of, make_benchmarks
 
 
-def load(**config: object) -> CounterfactualSet:
+def load(**config):
     return load_set(config, GENDER, SWAP, "test")
 
 
-def texts(data: CounterfactualSet, group: str) -> list[str]:
+def texts(data, group):
     return [v.text for sample in data.samples for v in sample.of(group)]
 
 
@@ -41,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write_jsonl(*rows: object) -> None:
+def write_jsonl(*rows):
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
 
 
@@ -117,23 +116,19 @@ ROWS = [
 ]
 
 
-def as_table(
-    path: Path, rows: Rows, mark: str, header: str = "input,output", bom: str = ""
-) -> None:
+def as_table(path, rows, mark, header="input,output", bom=""):
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(bom)
         csv.writer(file, delimiter=mark).writerows([header.split(","), *rows])
 
 
-def as_objects(
-    path: Path, rows: Rows, names: str = "prompt,output", indent: int | None = None
-) -> None:
+def as_objects(path, rows, names="prompt,output", indent=None):
     path.write_text(
         json.dumps([dict(zip(names.split(","), r, strict=True)) for r in rows], indent=indent)
     )
 
 
-def as_workbook(path: Path, rows: Rows) -> None:
+def as_workbook(path, rows):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     for row in [(), ("Prompt", "Output"), *rows[:2], (), *rows[2:]]:
@@ -141,7 +136,7 @@ def as_workbook(path: Path, rows: Rows) -> None:
     book.save(path)
 
 
-def as_lines(path: Path, rows: Rows) -> None:
+def as_lines(path, rows):
     lines = ({"input": text, "outputs": [o for t, o in rows if t == text]} for text in dict(rows))
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
 

@@ -14,7 +14,6 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data import natural
 from countergen_edit.data.axis import SPLITS, Axis, NoFormsError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.natural import neutral_of, split_texts
 from countergen_edit.data.task import Task
 from tests.gender import GENDER
@@ -34,7 +33,7 @@ FAMILIES = (
 )
 
 
-def names_of(axis: str) -> set[str]:
+def names_of(axis):
     groups = Axis.from_config(read_config("axis", axis)).groups.values()
     return {name for group in groups for name in group.all_names()}
 
@@ -101,7 +100,7 @@ def test_data_override_texts():
         Task.from_config("race", {"test": TEST, "keep": [{"source": "natural_agreement"}]})
 
 
-def require_articles(data: CounterfactualSet) -> None:
+def require_articles(data):
     """The article at the end of a template is right for every output."""
     for sample in data.samples:
         assert len(set(sample.outputs)) == len(sample.outputs)
@@ -109,9 +108,7 @@ def require_articles(data: CounterfactualSet) -> None:
             assert not [output for output in sample.outputs if output[1] in "aeiou"]
 
 
-def of_family(
-    family: str, axis: str = "gender", groups: tuple[str, str] | None = None, **drawn: int
-) -> dict[str, CounterfactualSet]:
+def of_family(family, axis="gender", groups=None, **drawn):
     data = {s: [{"source": "natural", "family": family, **drawn}] for s in SPLITS}
     task = Task.from_config(axis, data, texts="natural", groups=groups)
     return {split: task.sets(split)[0] for split in SPLITS}

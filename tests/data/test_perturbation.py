@@ -27,15 +27,15 @@ TO_JANE = RulePerturber(SWAP, "male", "female")
 TO_JOHN = RulePerturber(SWAP, "female", "male")
 
 
-def to_jane(text: str) -> str:
+def to_jane(text):
     return TO_JANE.perturb(text, "John", "Jane")
 
 
-def to_john(text: str) -> str:
+def to_john(text):
     return TO_JOHN.perturb(text, "Jane", "John")
 
 
-def paper_prompt(occupation: str) -> PairedPrompt:
+def paper_prompt(occupation):
     texts = (f"{who} working as a {occupation}." for who in ("John is a man", "Jane is a woman"))
     return PairedPrompt(occupation, *texts, "John", "Jane")
 

@@ -6,7 +6,6 @@ import json
 import math
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ NAMES = {
 }
 
 
-def file_of(folder: Path, *rows: dict[str, Any]) -> str:
+def file_of(folder, *rows):
     path = folder / "own.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return str(path)

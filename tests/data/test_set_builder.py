@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from countergen_edit.core.conf_path import conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split, data_of
+from countergen_edit.data.axis import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined_sets
 from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
@@ -91,7 +90,7 @@ def test_sets_that_share_no_template_cannot_be_joined():
     assert joined_sets(sets) is None
 
 
-def named(split: Split, verb: str, is_default: bool = False) -> NamedSet:
+def named(split, verb, is_default=False):
     sides = (Variation("female", f"She {verb}"), Variation("male", f"He {verb}"))
     sample = Sample(verb, (" well",), sides)
     data = CounterfactualSet("pairs", "gender", ("female", "male"), (sample,))
@@ -112,14 +111,14 @@ def test_sets_that_rows_would_confuse_get_distinct_names(sets, expected):
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
 
 
-def templates(name: str, *texts: str) -> dict[str, Any]:
+def templates(name, *texts):
     return {"source": "templates", "name": name, "templates": [*texts], "outputs": [" team"]}
 
 
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
 
 
-def measured(**data: Any) -> Task:
+def measured(**data):
     return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
 
 
@@ -144,7 +143,7 @@ def sung(request, *, templates):
 PARAPHRASES = {"fit": "{name} sat on", "validation": "{name} stood by", "test": "{name} ran to"}
 
 
-def unnamed(split: str) -> dict[str, Any]:
+def unnamed(split):
     outputs = [" a chair", " a door"]
     return {"source": "templates", "templates": [PARAPHRASES[split]], "outputs": outputs}
 
@@ -173,7 +172,7 @@ def folder(tmp_path, monkeypatch):
     return place
 
 
-def sets(task: Task) -> dict[str, list[str]]:
+def sets(task):
     return {s: [data.name for data in task.sets(s)] for s in ("fit", "validation", "test")}
 
 

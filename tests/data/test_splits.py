@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import (
     LEAST_CLUSTERS,
@@ -25,11 +22,11 @@ from countergen_edit.data.templates import Template, expand
 from tests.gender import GENDER
 
 
-def crossed(name: str, templates: Sequence[str], split: Split) -> CounterfactualSet:
+def crossed(name, templates, split):
     return expand(name, [Template(t, (" Yes",)) for t in templates], GENDER, split)
 
 
-def plain(name: str, female: str, male: str) -> CounterfactualSet:
+def plain(name, female, male):
     sides = (Variation("female", female), Variation("male", male))
     sample = Sample(f"{female} / {male}", (" x",), sides)
     return CounterfactualSet(name, "gender", ("female", "male"), (sample,))
@@ -92,22 +89,22 @@ TEMPLATES = (
 
 
 def file_of(
-    folder: Path,
-    texts: Sequence[str],
-    name: str = "own.jsonl",
-    outputs: Sequence[str] = (" a", " the"),
-) -> str:
+    folder,
+    texts,
+    name="own.jsonl",
+    outputs=(" a", " the"),
+):
     path = folder / name
     rows = ({"input": text, "outputs": [*outputs]} for text in texts)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return str(path)
 
 
-def own_task(path: str, **settings: object) -> Task:
+def own_task(path, **settings):
     return Task.from_config("gender", {"file": path, "fit": "own"}, **settings)
 
 
-def prompts(sets: Sequence[CounterfactualSet]) -> list[str]:
+def prompts(sets):
     return [sample.of("female")[0].text for data in sets for sample in data.samples]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,7 @@ LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": ["
 TEST = [{**LEADS, "name": "shop", "templates": ["{name} ran the"]}]
 
 
-def paraphrases(count: int) -> dict[str, Any]:
+def paraphrases(count):
     return {**LEADS, "templates": [f"{{name}} saw {i}" for i in range(count)]}
 
 

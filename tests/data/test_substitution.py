@@ -6,7 +6,6 @@ Of a table of sentences of many kinds each counterpart is right, or `check` repo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ WORDS = TABLE["words"] | {"name": NAMES}
 
 
 @st.composite
-def sentences(draw: st.DrawFn) -> str:
+def sentences(draw):
     out = []
     for sentence in draw(st.lists(st.sampled_from(TABLE["sentences"]), min_size=1, max_size=3)):
         for slot, words in WORDS.items():
@@ -124,7 +123,7 @@ HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen wit
 """Findings that say nothing of the counterpart."""
 
 
-def findings(folder: Path, texts: Iterable[str], swap: Substitution) -> dict[str, list[str]]:
+def findings(folder, texts, swap):
     """Of each text, those that say something of its counterpart."""
     checked = check_prompts(file_of(folder, [*texts], outputs=[" So."]), swap)
     return {

@@ -14,7 +14,6 @@ from countergen_edit.edits import Edit, Placement, Shift, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     generate,
@@ -30,7 +29,7 @@ SITES = ["resid_post", "attn_out", "mlp_out"]
 WORDS = "they told Emily a story.\n"
 
 
-def random_erasure(d: int = 32, seed: int = 0) -> AffineErasure:
+def random_erasure(d=32, seed=0):
     rng = np.random.default_rng(seed)
     basis, _ = np.linalg.qr(rng.normal(size=(d, 2)))
     return AffineErasure(basis, basis.T, rng.normal(size=d))
@@ -41,7 +40,7 @@ def gpt2(models):
     return models["gpt2"]
 
 
-def scores(model: LanguageModel) -> np.ndarray:
+def scores(model):
     return continuation_log_probs(model, PROMPTS, [" for her friends"] * len(PROMPTS))
 
 
@@ -116,7 +115,7 @@ def test_two_erasures_at_one_place_and_a_shift_by_nan_are_refused():
 VECTOR = np.random.default_rng(0).normal(size=32)
 
 
-def shifting(limit: float | None = None) -> Edit:
+def shifting(limit=None):
     return Edit((Placement("resid_post", 0, Shift(VECTOR), limit),))
 
 

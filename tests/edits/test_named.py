@@ -13,15 +13,13 @@ from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure, Gate
 
 
-def erasure(rank: int = 2, d: int = 32, seed: int = 0) -> AffineErasure:
+def erasure(rank=2, d=32, seed=0):
     rng = np.random.default_rng(seed)
     right = rng.normal(size=(rank, d))
     return AffineErasure(rng.normal(size=(d, rank)), right, rng.normal(size=d))
 
 
-def named(
-    *layers: int | None, eraser: str = "leace", site: str = "resid_post", rank: int = 1, **record
-) -> NamedEdit:
+def named(*layers, eraser="leace", site="resid_post", rank=1, **record):
     edit = Edit.at(site, {layer: erasure(rank, seed=layer or 0) for layer in layers})
     return NamedEdit.of(edit, eraser, **record)
 
@@ -82,14 +80,14 @@ def test_save_and_load_is_bit_for_bit(tmp_path):
     assert (again.record, again.edit.digest) == (whole.record, whole.edit.digest)
 
 
-def updated(rank: int, *matrices: str) -> NamedEdit:
+def updated(rank, *matrices):
     rng = np.random.default_rng(rank)
     factors = {name: (rng.normal(size=(rank, 4)), rng.normal(size=(5, rank))) for name in matrices}
     edit = Edit((), update=LowRankUpdate(factors))
     return NamedEdit.of(edit, "distilled", task=f"t{rank}")
 
 
-def tensors(one: AffineErasure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def tensors(one):
     return one.left, one.right, one.mean
 
 

@@ -14,14 +14,13 @@ from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     encode,
     generate,
     resuming,
 )
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from tests.planted_sink import SUNK, planted_sink, sink_direction
 from tests.runs.test_fit_data import ERASE
 
@@ -34,12 +33,12 @@ TEXTS = [
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
 
 
-def fit_data(model: LanguageModel, **more: str) -> FitData:
+def fit_data(model, **more):
     settings = {"sites": ["resid_post"], "layers": None, "positions": "outputs"} | more
     return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]
 
 
-def sunk(family: str) -> LanguageModel:
+def sunk(family):
     """A model with a sink that lies mostly along the difference of the groups' means."""
     data = fit_data(planted_sink(family))
     means = [data.at(0)[data.group == group].mean(axis=0) for group in ("female", "male")]
@@ -51,13 +50,13 @@ def model(request):
     return sunk(request.param)
 
 
-def fitted(model: LanguageModel, eraser: str = "leace", **more: str) -> Edit:
+def fitted(model, eraser="leace", **more):
     data = fit_data(model, **more)
     erasure = data.fit(make_eraser(eraser), 0).erasure_
     return Edit((Placement("resid_post", 0, erasure, data.limit(0)),))
 
 
-def stream(model: LanguageModel, text: str = TEXTS[0]) -> np.ndarray:
+def stream(model, text=TEXTS[0]):
     [encoding] = encode(model, [text])
     read = []
     name = "blocks.0.hook_out"

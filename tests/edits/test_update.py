@@ -14,14 +14,12 @@ from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, resuming
+from countergen_edit.models import resuming
 from countergen_edit.runs.student import block_names, matrices
 from tests.edits.checkpoints.conftest import logits, plain_logits
 
 
-def update_of(
-    model: LanguageModel, *, first: int = 0, rank: int = 2, seed: int = 0
-) -> LowRankUpdate:
+def update_of(model, *, first=0, rank=2, seed=0):
     rng, plain = np.random.default_rng(seed), stock_model(model)
     factors = {}
     for name in matrices(model, block_names(model)[first:], None):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, continuation_log_probs
+from countergen_edit.models import continuation_log_probs
 from countergen_edit.models.batching import plan, runs_trees, trees
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import CLASSES, CONFIGS, FAMILIES, config_of, tiny_model
@@ -40,7 +40,7 @@ def test_every_wanted_token_is_read_once_with_its_own_past(rows, tokens, reads, 
     assert sorted(slots) == list(range(len(past)))
 
 
-def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def maximal(texts):
     return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
 
 
@@ -80,22 +80,22 @@ OTHERS = {
 }
 
 
-def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
+def model(family, monkeypatch=None):
     if monkeypatch is not None:
         monkeypatch.setitem(CONFIGS, family, OTHERS[family])
         monkeypatch.setitem(CLASSES, family, "AutoModelForCausalLM")
     return tiny_model(family)
 
 
-def scores(lm: LanguageModel) -> np.ndarray:
+def scores(lm):
     return continuation_log_probs(lm, *zip(*PAIRS, strict=True))
 
 
-def alone(lm: LanguageModel) -> np.ndarray:
+def alone(lm):
     return np.array([continuation_log_probs(lm, [p], [o])[0] for p, o in PAIRS])
 
 
-def tokens_run(lm: LanguageModel) -> int:
+def tokens_run(lm):
     sizes = []
     counting = ("blocks.0.hook_out", lambda x, hook: sizes.append(x.shape[0] * x.shape[1]))
     with lm.bridge.hooks(fwd_hooks=[counting]):

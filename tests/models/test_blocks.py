@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from tests.tiny_models import ENCODER_DECODERS, FAMILIES, tiny_model, tiny_model_dir
 
 IDS = torch.arange(3, 51).reshape(4, 12)
@@ -17,7 +17,7 @@ ON_DEMAND = ("hook_mlp_in", "hook_attn_in", "hook_q_input", "hook_k_input", "hoo
 ON_DEMAND += ("hook_result",)  # the bridge computes these only where a setting asks for them
 
 
-def logits(model: LanguageModel) -> torch.Tensor:
+def logits(model):
     return model.logits(IDS, MASK)[MASK.bool()]
 
 

@@ -19,7 +19,7 @@ STARTS = [0, 10, 5, 0, 8]
 TOLERANCE = 2e-5
 
 
-def one_by_one(lm, text: str, site: str, layer: int) -> np.ndarray:
+def one_by_one(lm, text, site, layer):
     got = []
     ids = torch.tensor([encode(lm, [text])[0].ids])
     hook = (hook_name(lm, site, layer), lambda x, hook: got.append(x[0].numpy().copy()))

@@ -31,7 +31,7 @@ def any_lm(request, tmp_path_factory):
     return load_model(tiny_model_dir(request.param, path), device="cpu")
 
 
-def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
+def next_probabilities(lm, prompt, new):
     """p(· | prompt, new) in float64, without cache, batch or padding."""
     ids = torch.tensor([lm.tokenizer(prompt)["input_ids"]])
     model = lm.bridge.original_model
@@ -44,7 +44,7 @@ def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
     return logits[0, -1].double().softmax(-1).numpy()
 
 
-def definition(lm, x: str, other: str, strength: float, top_k: int, count: int):
+def definition(lm, x, other, strength, top_k, count):
     """Equation 1, token by token: the greedy path with its Δ and divergences."""
     new, delta, divergence = [], [], []
     for _ in range(count):

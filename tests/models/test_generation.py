@@ -20,7 +20,7 @@ PROMPTS = [
 ]
 
 
-def definition(plain, prompt: str, n: int) -> str:
+def definition(plain, prompt, n):
     """Greedy decoding without cache, one prompt at a time."""
     model, tokenizer = plain
     ids, new = torch.tensor([tokenizer(prompt)["input_ids"]]), list[int]()
@@ -150,7 +150,7 @@ def test_bad_input_is_named(gpt2, prompts, options, message):
         generate(gpt2, prompts, **{"max_new_tokens": 4, **options})
 
 
-def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
+def nucleus(logits, top_p):
     """Probabilities of the smallest set of likeliest tokens that holds `top_p`."""
     p = np.exp(logits - logits.max())
     p /= p.sum()
@@ -165,7 +165,7 @@ def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
     return out
 
 
-def draw(logits: torch.Tensor, seeds: list[int], **options: float) -> np.ndarray:
+def draw(logits, seeds, **options):
     sampler = RowSampler(seeds, **({"top_p": 1.0, "temperature": 1.0} | options))
     scores = sampler(torch.zeros(len(seeds), 1, dtype=torch.long), logits)
     assert (torch.isfinite(scores).sum(-1) == 1).all()

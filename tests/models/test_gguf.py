@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,19 +23,19 @@ KINDS = ("F16", "Q8_0", "Q4_1")
 SCRIPTS = Path(ce.__file__).parent.parent / "scripts"
 
 
-def script(name: str) -> Any:
+def script(name):
     """A module of `scripts`, which is no package: it runs as `python scripts/NAME.py`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(SCRIPTS)
         return importlib.import_module(name)
 
 
-def tiny(family: str) -> tuple[Any, Any]:
+def tiny(family):
     tokenizer = tiny_tokenizer(bos=True)
     return tiny_hf_model(family, tokenizer), tokenizer
 
 
-def written(path: Path, family: str = "llama", kind: str = "Q4_1", **fields: Any) -> Path:
+def written(path, family="llama", kind="Q4_1", **fields):
     write_gguf(path, *tiny(family), kind, **fields)
     return path
 

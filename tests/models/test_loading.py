@@ -6,7 +6,6 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def test_a_slow_tokenizer_is_named():
         from_pretrained_objects("tiny", None, object())
 
 
-def config(name: str = "config.json", **changes: object) -> Damage:
+def config(name="config.json", **changes):
     def change(folder):
         content = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(content | changes))
@@ -107,7 +106,7 @@ def config(name: str = "config.json", **changes: object) -> Damage:
     return change
 
 
-def file(name: str, content: bytes | None, without: str = "nothing") -> Damage:
+def file(name, content, without="nothing"):
     def change(folder):
         for path in folder.glob(without):
             path.unlink()
@@ -117,7 +116,7 @@ def file(name: str, content: bytes | None, without: str = "nothing") -> Damage:
     return change
 
 
-def rewritten(change: Callable[[dict[str, torch.Tensor]], None]) -> Damage:
+def rewritten(change):
     def rewrite(folder):
         weights = load_file(folder / WEIGHTS)
         change(weights)
@@ -126,11 +125,11 @@ def rewritten(change: Callable[[dict[str, torch.Tensor]], None]) -> Damage:
     return rewrite
 
 
-def weight(value: float) -> Damage:
+def weight(value):
     return rewritten(lambda weights: weights["transformer.h.1.mlp.c_fc.bias"][3].fill_(value))
 
 
-def pickled(folder: Path) -> None:
+def pickled(folder):
     class Runs:
         def __reduce__(self):
             return Path.touch, (folder / "ran",)
@@ -139,7 +138,7 @@ def pickled(folder: Path) -> None:
     torch.save({"transformer.wte.weight": Runs()}, folder / "pytorch_model.bin")
 
 
-def model_of(name: str, of: str, **sizes: int) -> Damage:
+def model_of(name, of, **sizes):
     def change(folder):
         config = getattr(transformers, of)(vocab_size=400, **sizes)
         getattr(transformers, name)(config).save_pretrained(folder)
@@ -245,7 +244,7 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
 TEXT = "Jane is a naïve café owner."
 
 
-def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
+def byte_tokenizer(before, after, bos=BOS):
     words = {c: i for i, c in enumerate([END, BOS, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     backend = Tokenizer(BPE(words, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     generate,
@@ -31,7 +29,7 @@ def model(tiny_dirs):
 
 
 @contextmanager
-def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
+def memory_for(model, most):
     """A device with memory for so many tokens at once; the sizes of the batches that fitted."""
     sizes = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,17 +61,17 @@ def model(folder):
     return load_model(folder, template="chat", instruction="Write.")
 
 
-def plain_ids(model: LanguageModel, text: str) -> list[int]:
+def plain_ids(model, text):
     return model.tokenizer(text, add_special_tokens=False).input_ids
 
 
-def conversation(model: LanguageModel, message: str) -> list[int]:
+def conversation(model, message):
     """The tokens before a reply, made by hand."""
     bos = "<s>" if model.tokenizer.bos_token == "<s>" else ""
     return plain_ids(model, f"{bos}<user>{message}\n<assistant>")
 
 
-def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -> float:
+def by_hand(model, before, prompt, output):
     """log P of the output's tokens by one plain pass over the concatenated ids, one text alone."""
     start = len(before) + len(plain_ids(model, prompt))
     ids = before + plain_ids(model, prompt + output)
@@ -233,7 +232,7 @@ TEXTS = ["Jane is a nurse", "", " ", "naïve café: “good”", "日本 語", "
 LONG = st.lists(st.text(max_size=90), max_size=6)
 
 
-def refusal(read: Callable[..., object], lm: LanguageModel, texts: list[str]) -> str:
+def refusal(read, lm, texts):
     try:
         read(lm, texts)
     except UserError as error:

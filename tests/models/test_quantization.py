@@ -14,7 +14,6 @@ import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.models import LanguageModel
 from countergen_edit.models.loading import quantized
 from tests.tiny_models import tiny_model_dir
 
@@ -28,7 +27,7 @@ def folder(tmp_path_factory):
     return tiny_model_dir("wide_llama", tmp_path_factory.mktemp("models") / "tiny")
 
 
-def logits(model: LanguageModel) -> np.ndarray:
+def logits(model):
     return model.logits(IDS, torch.ones_like(IDS)).double().numpy().ravel()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, continuation_log_probs, load_model
+from countergen_edit.models import continuation_log_probs, load_model
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import tiny_model_dir
@@ -21,7 +20,7 @@ OUTPUTS = [" nurse", " engineer, working", " works at the", " manager for his co
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
 
 
-def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
+def scores(model, edit=None):
     prompts, outputs = zip(*PAIRS, strict=True)
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr("countergen_edit.models.batching.CPU_TOKENS", 64)
@@ -31,7 +30,7 @@ def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
 
 
 @contextmanager
-def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
+def blocks_run(model):
     """Which blocks compute: counted where their attention or MLP is called."""
     ran = Counter()
     with ExitStack() as stack:

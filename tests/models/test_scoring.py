@@ -33,7 +33,7 @@ PROMPTS = [
 CONTINUATIONS = [" a", " a nurse and she", " manager", "er said", " works", " nurse", "good”"]
 
 
-def brute_force(plain, prompt: str, text: str) -> tuple[float, int]:
+def brute_force(plain, prompt, text):
     """Likelihood of the tokens that show a text and have one before them, and their number."""
     model, tokenizer = plain
     table = tokenizer(prompt + text, return_offsets_mapping=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import connect, continuation_log_probs, contrastive_generate, generate
 from countergen_edit.models.served import token_scores
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]
 OUTPUTS = [" a nurse", " an engineer", " gentle", " is tough"]
@@ -25,7 +23,7 @@ def server(testbed):
         yield running
 
 
-def served(server: Completions, folder: Path, **settings: Any) -> Any:
+def served(server, folder, **settings):
     return connect(server.url, **{"cache": folder, "attempts": 4, **settings})
 
 

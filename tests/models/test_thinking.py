@@ -25,11 +25,11 @@ TURNS = """{% for m in messages %}{% if m.role == 'assistant' %}[A]THOUGHT{{ m.c
 EMPTY = "<think>\n\n</think>\n\n"
 
 
-def turns(prompt: str = "", thought: str = "", start: str = "") -> str:
+def turns(prompt="", thought="", start=""):
     return start + TURNS.replace("THOUGHT", thought).replace("PROMPT", prompt)
 
 
-def unless(name: str, value: str = "false") -> str:
+def unless(name, value="false"):
     """The end of a prompt with an empty thought, if the template is told so, else an open one."""
     asked = f"{name} is defined and {name} == {value}"
     return f"{{% if {asked} %}}{EMPTY}{{% else %}}<think>\n{{% endif %}}"

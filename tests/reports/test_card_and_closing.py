@@ -35,7 +35,7 @@ def card():
     return model_card(in_memory(audit_rows()), *CARD)
 
 
-def line(card: str, label: str) -> list[str]:
+def line(card, label):
     [row] = [row for row in card.splitlines() if row.startswith(f"| {label} |")]
     return [cell.strip() for cell in row.strip("|").replace("\\|", "!").split("|")]
 
@@ -104,7 +104,7 @@ def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets()
     assert nothing_fits(within)[0] == "Nothing was saved. Budgets: agreement 0.01, perplexity 0.5."
 
 
-def judged(word: str, named: bool = False, change: str = "removed") -> Row:
+def judged(word, named=False, change="removed"):
     detail = {"word": word, "sets": {"jobs": change}, "named": named}
     detail |= {"degradations": {}, "over": []}
     return Row("judgement", 0.5, split="test", detail=detail, **LEACE)

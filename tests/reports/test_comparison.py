@@ -32,7 +32,7 @@ DIFFERENCE = Row(
 )
 
 
-def named(*runs: Run) -> dict[str, Run]:
+def named(*runs):
     return dict(zip("ab", runs, strict=True))
 
 
@@ -84,9 +84,7 @@ def test_the_frame_holds_every_row_with_every_digit():
     assert values.tolist() == [row.value for row in RUNS[0].results.rows]
 
 
-def of_axis(
-    axis: str, model: str, *pairs: tuple[str, str], sets: tuple[str, ...] = ("jobs",)
-) -> Run:
+def of_axis(axis, model, *pairs, sets=("jobs",)):
     """A run with a group effect of each pair and set, which differ."""
     facets = {"groups": 3.0} if pairs[1:] else {}
     rows = [

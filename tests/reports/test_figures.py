@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.erasers.base import ERASERS
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.render.figures import FIXED, Style, as_svg, draw, styles
+from countergen_edit.reports.render.figures import FIXED, as_svg, draw, styles
 from countergen_edit.reports.render.html import in_numbers
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import RANDOM_MAP, STEERING
@@ -18,7 +18,7 @@ from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import HARMFUL, audit_rows, columns, in_memory, text_rows
 
 
-def looks(*names: str) -> dict[str, Style]:
+def looks(*names):
     baselines = ("unedited", "random-1")
     dots = [Series(n, (1.0, 2.0), (0.3, 0.4), kind="dots", baseline=n in baselines) for n in names]
     return styles([Panel("p", "x", "y", tuple(dots))])

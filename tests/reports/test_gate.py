@@ -18,7 +18,7 @@ from tests.reports.test_own_metric import OWN
 AUDIT = in_memory(audit_rows())
 
 
-def chosen(edit: str, **about: bool) -> Row:
+def chosen(edit, **about):
     detail = {"front": True, "chosen": True, "affordable": True, "shown": True, **about}
     return Row("cost", 0.1, edit=edit, split="validation", detail=detail)
 

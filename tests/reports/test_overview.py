@@ -9,11 +9,11 @@ import pytest
 from countergen_edit.reports.blocks import Figure, Words
 from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows, unedited
 
 
-def glance(run: Run) -> Figure:
+def glance(run):
     [section] = overview(run)
     return next(block for block in section.blocks if isinstance(block, Figure))
 

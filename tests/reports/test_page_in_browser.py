@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,7 +50,7 @@ def page(browser, report):
     return browser
 
 
-def column(page: Any, table: str, place: int) -> list[str]:
+def column(page, table, place):
     return page.execute_script(
         "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden], .group)`)]"
         ".map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')",
@@ -60,12 +59,12 @@ def column(page: Any, table: str, place: int) -> list[str]:
     )
 
 
-def resize(page: Any, width: int) -> None:
+def resize(page, width):
     size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def open_table(page: Any, tab: str, title: str) -> str:
+def open_table(page, tab, title):
     page.find_element("css selector", f"#tab-{tab}").click()
     return page.execute_script(
         "return [...document.querySelectorAll('table')]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ def run(tmp_path):
     return make_run(tmp_path / "audit", outputs=2)
 
 
-def cut(run: Path) -> None:
+def cut(run):
     content = (run / "results.jsonl").read_bytes()
     (run / "results.jsonl").write_bytes(content[: len(content) // 2])
 
@@ -84,7 +83,7 @@ def test_edits_are_read_from_the_folder(run):
         edits["another"]
 
 
-def bare(edit: dict[str, object], bias: float, perplexity: float) -> list[Row]:
+def bare(edit, bias, perplexity):
     set_ = {"dataset": "jobs_test", **GROUPS, "split": "test", **edit}
     neutral = {"dataset": "neutral", "split": "test", **edit}
     return [Row("group_effect", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -18,20 +18,19 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Table, plain
+from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.findings import advice, after_search, choice, nothing_fits, why_nothing
 from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.run import Run
 from tests.reports.runs import choice_detail, columns, in_memory, printed
 
 
-def row(metric: str, value: float | None, edit: tuple[str, int] | None = None, **about) -> Row:
+def row(metric, value, edit=None, **about):
     about = {"dataset": "hobbies_test", "split": "test", "lo": 0.1, "hi": 0.9} | about
     return Row(metric, value, **(columns(*edit) if edit else {}) | about)
 
 
-def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool) -> list[Row]:
+def rows_of(eraser, layer, removed, cost, **state):
     worse = {"grammar": 0.0012, "loss": -0.002}
     detail = choice_detail(removed=removed, removed_test=removed - 0.1, cost_test=cost + 1)
     detail |= {"degradations": worse, "degradations_test": worse, "affordable": cost <= 1, **state}
@@ -45,7 +44,7 @@ def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool)
     ]
 
 
-def judged(word: str) -> Row:
+def judged(word):
     detail = {"word": word, "named": word == RECOMMENDED, "degradations": {}, "budgets": {}}
     detail |= {"sets": {"hobbies": "no significant change"}, "over": []}
     return row(JUDGEMENT, 0.5, ("leace", 1), detail=detail)
@@ -64,15 +63,15 @@ ROWS = [
 MANIFEST = {"budgets": {"grammar": 0.01, "loss": 0.5}}
 
 
-def a_run(rows: list[Row]) -> Run:
+def a_run(rows):
     return in_memory(rows, MANIFEST)
 
 
-def table(rows: list[Row], name: str) -> Table:
+def table(rows, name):
     return next(t for s in sections(a_run(rows)) for t in s.tables() if t.name == name)
 
 
-def figure(rows: list[Row], name: str) -> Figure:
+def figure(rows, name):
     return next(f for s in sections(a_run(rows)) for f in s.figures() if f.name == name)
 
 
@@ -88,7 +87,7 @@ def test_every_candidate_stands_in_the_table_and_the_front_is_printed():
     assert "1.70" not in text
 
 
-def of_task(task: str) -> list[Row]:
+def of_task(task):
     """The rows as a search of several tasks names them; each has edits and sets of its own."""
     rows = []
     for r in ROWS:
@@ -113,7 +112,7 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path):
     assert {path.name for path in written} == {f"{s}_{task}.{kind}" for s, task, kind in names}
 
 
-def changed(word: str = "", **detail: object) -> list[Row]:
+def changed(word="", **detail):
     """The rows with other costs, and another judgement by test data, or none."""
     rows = [replace(r, detail=r.detail | detail) if r.metric == "cost" else r for r in ROWS]
     return [*(r for r in rows if r.metric != JUDGEMENT), *([judged(word)] if word else [])]
@@ -194,7 +193,7 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
 
 
-def judgement(edit: str, word: str, **detail: Any) -> Row:
+def judgement(edit, word, **detail):
     whole = {
         "sets": {"jobs": "removed", "traits": "partly removed"},
         "degradations": {"agreement": 0.004, "kl": 0.01},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +16,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
@@ -30,7 +27,7 @@ from tests.models.test_memory import memory_for
 from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run, value
 
 
-def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
+def make_task(families=("occupations",)):
     """The task of the default audit, small."""
     truth, gender = load_truth(), load_axis("gender")
     appendix = read_config("dataset", "appendix_a")
@@ -49,7 +46,7 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
     )
 
 
-def thin(task: Task, names: int) -> Task:
+def thin(task, names):
     """The task with so few people in each of its sets, for what holds of however many."""
 
     def few(sets):
@@ -67,12 +64,12 @@ def thin(task: Task, names: int) -> Task:
 
 
 def make_plan(
-    families: tuple[str, ...] = ("occupations",),
+    families=("occupations",),
     *,
-    task: Task | None = None,
-    layers: tuple[int, ...] | None = None,
-    **changes: Any,
-) -> Plan:
+    task=None,
+    layers=None,
+    **changes,
+):
     """The plan of an audit, which edits its layers together."""
     names = ("r", "agreement", "perplexity", "kl")
     settings = {
@@ -92,7 +89,7 @@ def path(testbed, tmp_path_factory):
     return path
 
 
-def on_test(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> float:
+def on_test(rows, metric, eraser="", **columns):
     return value(rows, metric, eraser=eraser, split="test", **columns)
 
 
@@ -103,7 +100,7 @@ def test_the_planted_bias_is_found_and_removed_and_random_directions_leave_it(ro
     assert abs(on_test(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
 
 
-def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
+def on_validation(rows, metric, group=""):
     """A figure of the eraser at each layer; of agreement that of one group."""
     rows = [r for r in rows if metric != "agreement" or (r.group_a, r.group_b) == (group, "")]
     about = (metric, "validation", "rlace")
@@ -169,7 +166,7 @@ class Refuses(MeanDifference):
         return super().fit(X, y)
 
 
-def audited(model: LanguageModel, path: Path, **plan: object) -> list[Row]:
+def audited(model, path, **plan):
     return run(model, make_plan(task=thin(make_task(), 4), **plan), path)
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
-from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r.formula import r_values
@@ -24,7 +20,7 @@ from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.runs.runs import IDENTITY, resumed
 from tests.runs.runs import run as audited
 from tests.runs.test_search import make_task
@@ -47,7 +43,7 @@ def model(tmp_path_factory):
     return in_template(model, "none", "Write.")
 
 
-def plan_of(task: Task, **changes: Any) -> Plan:
+def plan_of(task, **changes):
     ways = {"prompting": Prompting(REQUESTS), "steering": Steering([-1.0, 2.0])}
     ways["random_map"] = RandomMap()
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
@@ -71,11 +67,11 @@ def run(path):
     return open_run(path)
 
 
-def of_kind(run: Run, kind: str) -> list[EditRecord]:
+def of_kind(run, kind):
     return [record for record in run.results.baselines if record.baseline_kind == kind]
 
 
-def edit(path: Path, record: EditRecord) -> NamedEdit:
+def edit(path, record):
     return RunFolder(path, {}, IDENTITY).edit(record.id)
 
 

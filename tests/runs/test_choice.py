@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,7 @@ POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=12).map(
 )
 
 
-def beats(a: Point, b: Point) -> bool:
+def beats(a, b):
     better = a.removed > b.removed or a.cost < b.cost
     return a.removed >= b.removed and a.cost <= b.cost and better
 
@@ -76,7 +75,7 @@ def test_what_an_interval_reaches_above_zero_is_shown(lo, least):
     assert (point.is_shown, point.least_removed) == (least > 0, least)
 
 
-def row(metric: str, edit: str, value: float, split: str = "validation", **columns: object) -> Row:
+def row(metric, edit, value, split="validation", **columns):
     return Row(metric, value, edit=edit, split=split, **columns)
 
 
@@ -92,13 +91,13 @@ ROWS = [
 ]
 
 
-def cost(name: str, **settings: float) -> Any:
+def cost(name, **settings):
     metric = METRICS.make(name, settings)
     metric.name = name
     return metric
 
 
-def costs(agreement: float = 0.005) -> list[Any]:
+def costs(agreement=0.005):
     return [cost("agreement", budget=agreement), cost("perplexity", budget=0.01)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def run(tmp_path_factory, edit_dir):
     return path
 
 
-def audit(edit_dir: Path, run_dir: Path) -> None:
+def audit(edit_dir, run_dir):
     words = [f"saved_edit={edit_dir}", f"run_dir={run_dir}"]
     assert main(["cid", "action=audit", *SMALL, *words]) == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +34,7 @@ OUTPUTS = (" kind", " brave")
 TEMPLATES = ("{name} is", "At work {name} is", "They say {name} is", "{name} was")
 
 
-def make_scores(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetScores:
+def make_scores(seed=0, templates=TEMPLATES):
     people = [(group, name) for group, names in NAMES.items() for name in names]
     samples = tuple(
         Sample(t, OUTPUTS, tuple(Variation(g, t.format(name=n), n) for g, n in people))
@@ -48,7 +47,7 @@ def make_scores(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetSco
     return SetScores(data, log_p, present, template, OUTPUTS * len(templates))
 
 
-def run_of(folder: Path, **edits: SetScores) -> Path:
+def run_of(folder, **edits):
     """A run that scored sets under edits, called `eraser_layer`, and kept both."""
     run = RunFolder(folder, {}, IDENTITY)
     for name, scores in edits.items():
@@ -129,14 +128,14 @@ PAIRS, SENTENCES = "crows_pairs", "stereoset"
 
 
 def kept(
-    run: Path,
-    pro: Sequence[float],
-    edit: str = "none",
-    places: Sequence[int] = range(N),
-    name: str = PAIRS,
-    size: int = 1,
-    **more: Sequence[float],
-) -> Path:
+    run,
+    pro,
+    edit="none",
+    places=range(N),
+    name=PAIRS,
+    size=1,
+    **more,
+):
     """The run with items of which so many were preferred, as many in a cluster."""
     about = {"part": "", "bias_type": "gender", "group": "", "benchmark": name, "items": 1.0}
     columns = {"pro": pro, **more}
@@ -149,13 +148,13 @@ def kept(
     return run
 
 
-def a_run(tmp_path: Path, name: str, edit: str = "") -> Path:
+def a_run(tmp_path, name, edit=""):
     about = columns(edit, 2) if edit else {}
     rows = [Row("perplexity", 9.0, dataset="neutral", split="test", **about)]
     return make_run(tmp_path / name, rows, outputs=1)
 
 
-def differences(*runs: Path) -> list[Row]:
+def differences(*runs):
     return paired_figures({run.name: run for run in runs}, seed=0)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import chain, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, LowRankUpdate, applied
+from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import make_eraser
 from countergen_edit.erasers.distilled import Distilled
@@ -26,7 +24,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, encode, load_model, text_log_probs
+from countergen_edit.models import encode, load_model, text_log_probs
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import baselines, distillation
 from countergen_edit.runs.baselines import Augmentation, augmented, negative_log_likelihood
@@ -40,7 +38,7 @@ from countergen_edit.runs.objective import (
     squared_difference,
     with_difference,
 )
-from countergen_edit.runs.own_contexts import OwnContexts, _mentions, written
+from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import (
     PASS,
     Portion,
@@ -70,12 +68,12 @@ def float32(monkeypatch):
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: False)
 
 
-def kept_task() -> Task:
+def kept_task():
     """The task of the small audit, with agreement of fitting names to keep."""
     return replace(make_task(), keep=(load_truth().agreement_set("fit", load_axis("gender")),))
 
 
-def distilling(model: LanguageModel, task: Task, folder: Path, **settings: object) -> Distillation:
+def distilling(model, task, folder, **settings):
     quick = Distilled(**{"contexts": 24, "check_every": 2, "first_layer": 0.5, **settings})
     return Distillation(model, task, quick, limits_of({}), folder)
 
@@ -126,7 +124,7 @@ def test_terms_are_explicit_sums(reads, people, seed, known):
         assert unbiased == pytest.approx(np.mean((gap**2 - noise)[:, [0, 3]]))
 
 
-def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
+def erased(rows, reads, outputs):
     """A context to erase; the first half of the rows are of the first group."""
     ids = torch.zeros((rows, reads), dtype=torch.long)
     at = torch.arange(rows).repeat_interleave(reads), torch.arange(reads).repeat(rows)
@@ -147,7 +145,7 @@ def test_tokens_and_all_others_make_a_distribution():
     torch.testing.assert_close(coarse(log_probs, torch.tensor([1, 4])).exp(), expected)
 
 
-def outputs(student: Student, *portions: Unedited) -> list[torch.Tensor]:
+def outputs(student, *portions):
     """The student's log-probabilities of portions, in their order."""
     log_probs = dict(chain.from_iterable(student.passes(portions)))
     return [log_probs[portion] for portion in portions]
@@ -260,7 +258,7 @@ def test_more_fitting_prompts_share_nothing_with_what_is_measured():
     assert larger(by_hand) == [*by_hand.fit]
 
 
-def fitted_on(task: Task, female: tuple[Any, ...], male: tuple[Any, ...]) -> Task:
+def fitted_on(task, female, male):
     """The task with one fitting prompt, of which each side is a text, a name and its place."""
     sample = Sample("t", (" dog", " cat"), (Variation("female", *female), Variation("male", *male)))
     data = CounterfactualSet("pair", "gender", ("female", "male"), (sample,))
@@ -448,7 +446,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(testbed, task, tmp_path, mo
     assert [look["step"] for look in resumed.curve] == [2, 4, 6]
 
 
-def same(a: LowRankUpdate, b: LowRankUpdate) -> bool:
+def same(a, b):
     return Edit((), update=a).digest == Edit((), update=b).digest
 
 
@@ -596,7 +594,7 @@ def test_memory_of_a_training_is_about_that_of_what_it_keeps(testbed, task, tmp_
 OF_AUGMENTATION = {"contexts": 24, "first_layer": 0.0, "steps": 8}
 
 
-def mean_nll(model: LanguageModel, contexts: OwnContexts) -> float:
+def mean_nll(model, contexts):
     """Of every continuation after every person, nats per token."""
     pairs = product(contexts.erase, chain.from_iterable(contexts.people.values()))
     prompts, texts = zip(*((c.before + person, c.said) for c, person in pairs), strict=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.models import LanguageModel
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.plan import where
 from tests.edits.test_sinks import TEXTS, sunk
 from tests.planted_sink import SUNK, planted_sink, sink_direction
@@ -74,7 +71,7 @@ def test_the_saved_model_is_the_audited_one(audited, testbed, tmp_path):
     assert difference <= saved.parity.tolerance
 
 
-def everywhere(model: LanguageModel, **more: Any) -> FitData:
+def everywhere(model, **more):
     place = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
     return capture_sites(model, [ERASE], [], TEXTS, **place, **more)["everywhere"]
 

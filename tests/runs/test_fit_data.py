@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel, capture, load_model
+from countergen_edit.models import capture, load_model
 from countergen_edit.models.capture import sink_limit
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.fit_data import BEGINNINGS, FitData, capture_sites
+from countergen_edit.runs.fit_data import BEGINNINGS, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -42,12 +39,12 @@ def model(tmp_path_factory):
 
 
 def make(
-    model: LanguageModel,
-    positions: Any = "outputs",
-    keep: bool = False,
-    sets: Sequence[CounterfactualSet] = (ERASE,),
-    texts: Sequence[str] = TEXTS[:1],
-) -> FitData:
+    model,
+    positions="outputs",
+    keep=False,
+    sets=(ERASE,),
+    texts=TEXTS[:1],
+):
     place = {"sites": ["resid_post"], "layers": None, "positions": positions}
     return capture_sites(model, sets, [KEEP] if keep else [], texts, **place)["resid_post"]
 

@@ -12,8 +12,7 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
 from countergen_edit.metrics.fits import OPEN, gate_rows
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, capture
+from countergen_edit.models import capture
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, sequential
 from countergen_edit.runs.folder import RunFolder
@@ -29,7 +28,7 @@ PROMPTS = {
 }
 
 
-def small_task() -> Task:
+def small_task():
     agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "fit")
     jobs = [Template("{name} is", (" a nurse", " an engineer"))]
     return Task(
@@ -41,7 +40,7 @@ def small_task() -> Task:
     )
 
 
-def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]:
+def activations(model, place):
     """At a place, of each kind of text, read text by text."""
 
     def of(text):
@@ -55,12 +54,12 @@ def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]
     return {"neutral": np.concatenate([of(text) for text in TEXTS]), **last}
 
 
-def gated(d: int, weight: np.ndarray) -> AffineErasure:
+def gated(d, weight):
     """A map that sends a row to the origin in the measure in which the gate is open."""
     return AffineErasure(np.eye(d), np.eye(d), np.zeros(d), Gate(weight, 0.0))
 
 
-def rows_of(model: LanguageModel, place: Placement) -> dict[str, Row]:
+def rows_of(model, place):
     rows = gate_rows(openings(model, small_task(), place), seed=0)
     return {str(row.facets["texts"]): row for row in rows}
 

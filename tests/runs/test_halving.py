@@ -5,7 +5,6 @@ Truth is brute force: the rule applied to every layer at once, and a full search
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -15,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.data.subsets import few_of
-from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS, Degradation
-from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.metrics.rows import SCREENING
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
@@ -53,7 +51,7 @@ def test_shares_grow_and_the_last_step_reaches_neighbours(count, share):
     assert min(abs(i - best) for i in measured) <= 1
 
 
-def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -> Point:
+def point(edit, removed, cost, draws=()):
     return Point(str(edit), removed, {"kl": Degradation(cost, 1.0)}, draws=tuple(draws))
 
 
@@ -89,7 +87,7 @@ def test_chance_drops_nothing_and_what_is_surely_worse_falls():
 
 
 @cache
-def make_task() -> Task:
+def make_task():
     task = test_audit.make_task(("stereotypes",))
     neutral = task.neutral | {"test": task.neutral["test"][:4]}
     sets = {
@@ -128,7 +126,7 @@ def test_a_share_of_a_set_is_of_its_variations_then_of_its_samples(share, people
     assert asked - count / 2 - 1e-9 <= size <= max(asked + count / 2, asked + few.widest)
 
 
-def make_plan(halving: Halving | None) -> Plan:
+def make_plan(halving):
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
     costs = [METRICS.make(name, {"budget": budget}) for name, budget in budgets.items()]
     return Plan(
@@ -147,7 +145,7 @@ def halved(testbed, tmp_path_factory):
     return path
 
 
-def chosen(rows: Sequence[Row]) -> Row:
+def chosen(rows):
     [edit] = [row.edit for row in rows if row.metric == "cost" and row.detail["chosen"]]
     [row] = [r for r in rows if (r.metric, r.edit, r.split) == ("bias_removed", edit, "validation")]
     return row

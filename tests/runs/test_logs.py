@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs import Log, read_log
+from countergen_edit.runs.logs import read_log
 from countergen_edit.testbed import directory
 from tests.harness import evaluated, local_choices
 from tests.runs import foreign_logs as foreign
@@ -24,7 +22,7 @@ ACCS = [1.0, 0.0] * 6
 needs_inspect = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="no inspect_ai here")
 
 
-def values(log: Log, metric: str) -> list[float]:
+def values(log, metric):
     return [item.value for item in log.items if item.metric == metric]
 
 
@@ -119,11 +117,11 @@ def test_an_item_of_inspect_is_known_by_its_input_and_not_by_its_place(tmp_path)
     assert key(input=[message | {"id": "a"}]) == key(input=[message | {"id": "b"}])
 
 
-def cut(path: Path) -> None:
+def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 
 
-def overwritten(path: Path) -> None:
+def overwritten(path):
     content = bytearray(path.read_bytes())
     content[120:160] = b"\0" * 40
     path.write_bytes(content)
@@ -160,7 +158,7 @@ def test_a_log_of_inspect_says_which_package_reads_it(tmp_path, monkeypatch):
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
 
 
-def means(log: Log) -> Mapping[str, float]:
+def means(log):
     metrics = {item.metric for item in log.items}
     return {m: float(np.mean([i.value for i in log.items if i.metric == m])) for m in metrics}
 

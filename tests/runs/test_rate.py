@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -42,14 +40,14 @@ def run(audited, tmp_path):
     return tmp_path / "run"
 
 
-def fill(path: Path, says: Callable[[str], str]) -> None:
+def fill(path, says):
     table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     *_, text, answer = table.columns
     table[answer] = [says(cell.removeprefix("'")) for cell in table[text]]
     table.sample(frac=1, random_state=7).to_csv(path, index=False, sep=";", encoding="utf-8-sig")
 
 
-def sheets_of(run: Path) -> tuple[Path, list[str]]:
+def sheets_of(run):
     """The folder with a sheet of every rater, and the words that read it."""
     sheets = run.parent / "sheets"
     words = [str(run), f"folder={sheets}"]
@@ -111,7 +109,7 @@ def test_a_sheet_is_read_whole_or_not_at_all(run, capsys):
     refused(capsys, words, "run holds no texts to rate: name the run of an audit of CID")
 
 
-def refused(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+def refused(capsys, words, says):
     capsys.readouterr()
     assert main(words) == 2
     [line] = capsys.readouterr().err.splitlines()

@@ -7,8 +7,6 @@ import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,7 +30,7 @@ UNITS = {
 VALUES = {unit: [row.value for row in rows] for unit, rows in UNITS.items()}
 
 
-def run(path: Path, stop_after: int = 99) -> RunFolder:
+def run(path, stop_after=99):
     folder = RunFolder(path, CONFIG, IDENTITY)
     for unit, rows in list(UNITS.items())[:stop_after]:
         if not folder.done(unit):
@@ -64,7 +62,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(ran, "now", later)
 
 
-def ran_of(path: Path) -> dict[str, Any]:
+def ran_of(path):
     entry = json.loads((path / MANIFEST).read_text())["ran"]
     return entry
 
@@ -170,7 +168,7 @@ HASHES = {"model_hash": "a", "data_hash": "b"}
 PARTS = {"config": {"seed": 0}, "model": "m", "seed": 0, "command": ["audit"], **HASHES}
 
 
-def git(folder: Path, *words: str) -> str:
+def git(folder, *words):
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     return subprocess.check_output(["git", *who, *words], cwd=folder, text=True).strip()
 

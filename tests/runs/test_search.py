@@ -7,24 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
-from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.models import Scratch
 from countergen_edit.runs.files import EDITS, RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records, recorded_units
@@ -45,9 +43,7 @@ class Given(RunFolder):
         super().record(unit, self.parts.get(unit, rows))
 
 
-def run_given(
-    model: LanguageModel, plan: Plan, path: Path, parts: Mapping[str, Sequence[Row]]
-) -> list[Row]:
+def run_given(model, plan, path, parts):
     folder = Given(path, {}, IDENTITY)
     folder.parts = parts
     return run(model, plan, folder)
@@ -63,13 +59,13 @@ class FailsAtRankTwo(MeanDifference):
         return super().fit(X, y)
 
 
-def few(data: CounterfactualSet) -> CounterfactualSet:
+def few(data):
     """A set's first samples with the first few of their names: as true as all, and quicker."""
     return few_variations(replace(data, samples=data.samples[:SAMPLES]), NAMES, seed=0)
 
 
 @cache
-def make_sets() -> dict[str, CounterfactualSet]:
+def make_sets():
     truth, gender = load_truth(), load_axis("gender")
     splits = ("fit", "validation", "test")
     sets = {split: few(truth.counterfactual_set("hobbies", split, gender)) for split in splits}
@@ -77,7 +73,7 @@ def make_sets() -> dict[str, CounterfactualSet]:
     return sets | agreement
 
 
-def make_task(name: str = "") -> Task:
+def make_task(name=""):
     truth, gender, sets = load_truth(), load_axis("gender"), make_sets()
     texts = tuple(truth.neutral_texts())
     return Task(
@@ -92,13 +88,13 @@ def make_task(name: str = "") -> Task:
     )
 
 
-def make_metrics(budget: float | None = None) -> tuple[Metric, ...]:
+def make_metrics(budget=None):
     costs = ("agreement", "perplexity", "kl")
     settings = {} if budget is None else {"budget": budget}
     return (METRICS.make("r"), *(METRICS.make(name, settings) for name in costs))
 
 
-def make_plan(**changes: Any) -> Plan:
+def make_plan(**changes):
     settings = {
         "tasks": [make_task()],
         "erasers": {"rlace": make_eraser("rlace", rank=1), "leace": make_eraser("leace")},
@@ -112,7 +108,7 @@ def make_plan(**changes: Any) -> Plan:
     return Plan(**settings | changes)
 
 
-def labels(path: Path) -> dict[str, str]:
+def labels(path):
     """Label → id of every edit that a run keeps."""
     return {record.label: edit for edit, record in read_records(path).items()}
 
@@ -144,7 +140,7 @@ def test_values_equal_those_of_a_naive_run(name, layer, rows, path, testbed):
     assert value(rows, "kl", edit=edit_id, split="test") == pytest.approx(kl, abs=1e-5)
 
 
-def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
+def units(path, first=None):
     """What a run recorded, or the first units of it."""
     return dict(list(recorded_units(path).items())[:first])
 

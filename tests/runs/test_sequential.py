@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import permutations
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.probes import GuardednessView
 from countergen_edit.runs.files import EDITS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
-from countergen_edit.runs.plan import Fitted, Plan
 from countergen_edit.runs.run import open_run
 from tests.runs import test_search
 from tests.runs.runs import IDENTITY, Dying, KilledError, captured, run, value
@@ -35,16 +31,16 @@ FAMILIES = ("hobbies",)
 LEACE = make_eraser("leace")
 
 
-def fits_in(path: Path, model: LanguageModel, fitted: Fitted = "sequential") -> FitCache:
+def fits_in(path, model, fitted="sequential"):
     plan = make_plan(FAMILIES, layers=LAYERS, fitted=fitted)
     return FitCache(model, plan.tasks[0], RunFolder(path, {}, IDENTITY), plan)
 
 
-def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
+def cells(layers=LAYERS):
     return [Candidate("resid_post", layer, "leace", LEACE) for layer in layers]
 
 
-def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
+def assert_fitted_by_hand(model, place, *before):
     data = captured(model, make_task(FAMILIES), place.layer, Edit(before))
     by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
     for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
@@ -104,7 +100,7 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, 
     assert left("independent") > 1e-2 * unedited
 
 
-def plan_of(layers: tuple[int, ...] = LAYERS, **more: object) -> Plan:
+def plan_of(layers=LAYERS, **more):
     more |= {"erasers": {"leace": LEACE}, "metrics": (METRICS.make("r"),), "layers": layers}
     return make_plan(FAMILIES, **more)
 
@@ -116,7 +112,7 @@ def path(testbed, tmp_path_factory):
     return path
 
 
-def records_of(path: Path) -> dict[str, str]:
+def records_of(path):
     """Id → record of every edit that a run keeps, as its file has it."""
     return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
 

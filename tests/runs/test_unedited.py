@@ -1,7 +1,6 @@
 """An audit without erasers measures what an audit with one measures of the unedited model."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ COSTS = ("agreement", "perplexity", "kl", "legitimate_differences")
 NAMES = ("r", "paraphrases", *SETTINGS, *COSTS)
 
 
-def made(*names: str) -> list[Any]:
+def made(*names):
     return [METRICS.make(name, SETTINGS.get(name)) for name in names]
 
 

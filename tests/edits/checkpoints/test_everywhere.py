@@ -23,7 +23,7 @@ from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints import fold, stream_writers
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import AffineErasure, Gate
-from countergen_edit.models import LanguageModel, from_pretrained_objects
+from countergen_edit.models import from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, logits, oblique_erasure
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
@@ -33,23 +33,23 @@ NARROW = ("gpt_neox", "mixtral", "gpt_oss")
 
 
 @cache
-def made(family: str) -> LanguageModel:
+def made(family):
     tokenizer = tiny_tokenizer()
     model = tiny_hf_model(family, tokenizer)
     model = model if family in NARROW else model.double()
     return from_pretrained_objects(family, model, tokenizer)
 
 
-def assert_equal(model: LanguageModel, actual: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_equal(model, actual, expected):
     atol = 1e-9 if model.dtype == torch.float64 else 1e-5
     torch.testing.assert_close(actual.double(), expected, atol=atol, rtol=atol)
 
 
-def folded_logits(model: LanguageModel, edit: Edit) -> torch.Tensor:
+def folded_logits(model, edit):
     return fold(model, edit)(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0]
 
 
-def at_every_point(model: LanguageModel, erasure: AffineErasure) -> torch.Tensor:
+def at_every_point(model, erasure):
     """Logits under the map itself before the first block, after attention and after each block."""
     of_blocks = product(range(model.n_layers), ("hook_resid_mid", "hook_out"))
     points = ["blocks.0.hook_in", *(f"blocks.{i}.{name}" for i, name in of_blocks)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -34,7 +32,7 @@ class Own(GPT2LMHeadModel):
 """
 
 
-def name_code(path: Path, module: str, **more: Any) -> None:
+def name_code(path, module, **more):
     """Name custom code in the configs, as hub models do."""
     (path / "own.py").write_text(CODE.format(marker=str(path.parent / "marker")))
     classes = {"AutoConfig": "OwnConfig", "AutoModelForCausalLM": "Own"}

@@ -11,7 +11,7 @@ import torch
 from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
+from countergen_edit.models import capture, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
 from tests.tiny_models import tiny_model
 
@@ -19,7 +19,7 @@ FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 """With a transposed matrix and a bias; with a switch for a bias; with a bias."""
 
 
-def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
+def edit_of(model, *heads, layer=1):
     d = int(model.bridge.cfg.d_head)
     erasures = {f"head.{head}": oblique_erasure(d, 1 + k % 2, k) for k, head in enumerate(heads)}
     return reduce(Edit.then, (Edit.at(site, {layer: e}) for site, e in erasures.items()))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
@@ -12,7 +9,7 @@ from transformers import AutoModelForCausalLM
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.models.capture import EVERYWHERE
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.edits.test_update import update_of
@@ -25,7 +22,7 @@ TEXT = "Jane is a nurse and she works"
 NEW_TOKENS = 12
 
 
-def serving(gguf: Path) -> Any:
+def serving(gguf):
     """llama.cpp's server of a file, in single precision throughout."""
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = str(gguf), 64, 1
@@ -35,7 +32,7 @@ def serving(gguf: Path) -> Any:
     return xllamacpp.Server(params)
 
 
-def next_log_probs(server: Any, ids: list[int], word: int) -> np.ndarray:
+def next_log_probs(server, ids, word):
     """Log P of every token after these.
 
     The server tells them with the token that it samples, unless that is part of a character:
@@ -47,11 +44,11 @@ def next_log_probs(server: Any, ids: list[int], word: int) -> np.ndarray:
     return np.array([p for _, p in sorted((t["id"], t["logprob"]) for t in step["top_logprobs"])])
 
 
-def everywhere(model: LanguageModel) -> Edit:
+def everywhere(model):
     return Edit.at(EVERYWHERE, {1: oblique_erasure(model.d_model)})
 
 
-def trained(model: LanguageModel) -> Edit:
+def trained(model):
     return Edit((), update=update_of(model))
 
 

@@ -6,7 +6,6 @@ import json
 import resource
 import shutil
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -170,7 +169,7 @@ def test_a_target_that_holds_something_is_not_touched(copied, tmp_path):
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
+def full_disk():
     """Limit files to two kilobytes, as a full disk would.
 
     Not a fixture: pytest writes its own progress, perhaps to a longer file, while fixtures hold.
@@ -216,7 +215,7 @@ def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
 # Folding
 
 
-def at(site: str, d: int = 32, gate: Gate | None = None, limit: float | None = None) -> Edit:
+def at(site, d=32, gate=None, limit=None):
     layer = None if site == "embed" else 1
     return Edit((Placement(site, layer, replace(oblique_erasure(d), gate=gate), limit),))
 

@@ -12,7 +12,6 @@ from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import Gate
-from countergen_edit.models import LanguageModel
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.edits.test_sinks import TEXTS, fitted, sunk
 from tests.planted_sink import SUNK
@@ -25,14 +24,14 @@ def sunken():
     return {family: sunk(family) for family in SUNK}
 
 
-def gated(model: LanguageModel) -> Edit:
+def gated(model):
     """A gate of a weight so large that it is open at some tokens, half open or closed at others."""
     erasure = oblique_erasure(model.d_model)
     gate = Gate(np.random.default_rng(3).normal(size=model.d_model), 0.4)
     return Edit((Placement("resid_post", 1, replace(erasure, gate=gate)),))
 
 
-def without(edit: Edit) -> Edit:
+def without(edit):
     bare = ((place, replace(place.erasure, gate=None)) for place in edit.placements)
     return Edit(tuple(replace(place, limit=None, erasure=erasure) for place, erasure in bare))
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import ChainMap
-from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from countergen_edit.edits.checkpoints import fold, save_checkpoint
 from countergen_edit.edits.checkpoints.forms import folded_patch
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.source import find_source
-from countergen_edit.models import LanguageModel, from_pretrained_objects, load_model
+from countergen_edit.models import from_pretrained_objects, load_model
 from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure, plain_logits
 from tests.edits.test_update import update_of
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
@@ -67,13 +65,11 @@ Tensors = dict[str, dict[str, Any]]
 
 
 @cache
-def tiny(family: str) -> Any:
+def tiny(family):
     return tiny_hf_model(family, tiny_tokenizer())
 
 
-def source(
-    folder: Path, family: str, dtype: str = "float32", shards: int = 1, prefix: str = ""
-) -> Path:
+def source(folder, family, dtype="float32", shards=1, prefix=""):
     """A folder as of the hub: tensors of other classes, and files of many kinds."""
     tiny(family).to(torch.float32).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
@@ -99,31 +95,31 @@ def source(
     return folder
 
 
-def tensors_of(folder: Path) -> dict[str, Tensors]:
+def tensors_of(folder):
     paths = sorted(folder.glob("*.safetensors"))
     return {path.name: dict(deserialize(path.read_bytes())) for path in paths}
 
 
-def metadata(path: Path) -> dict[str, str]:
+def metadata(path):
     with safe_open(path, "pt") as file:
         return file.metadata()
 
 
-def flat(shards: Mapping[str, Tensors]) -> Tensors:
+def flat(shards):
     return dict(ChainMap(*shards.values()))
 
 
-def values(folder: Path) -> dict[str, torch.Tensor]:
+def values(folder):
     return dict(ChainMap(*map(load_file, folder.glob("*.safetensors"))))
 
 
-def edit_of(model: LanguageModel, family: str) -> Edit:
+def edit_of(model, family):
     """An update of all matrices and, where it folds, a projection everywhere, which unties."""
     places = () if family in BEHIND_NORMS else Edit.at("everywhere", {1: erasure()}).placements
     return Edit(places, update=update_of(model))
 
 
-def erasure() -> Any:
+def erasure():
     return oblique_erasure(32, mean=np.random.default_rng(1).normal(size=32))
 
 

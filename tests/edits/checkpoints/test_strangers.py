@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,7 +25,7 @@ CASES = [("carried", family, "resid_post") for family in ("testbed", *FAMILIES)]
 ]
 
 
-def load(folder: Path, **how: Any) -> Any:
+def load(folder, **how):
     model, report = AutoModelForCausalLM.from_pretrained(
         folder, trust_remote_code=True, output_loading_info=True, **how
     )
@@ -35,7 +33,7 @@ def load(folder: Path, **how: Any) -> Any:
     return model.eval()
 
 
-def greedy(model: Any, ids: list[int]) -> list[int]:
+def greedy(model, ids):
     row = torch.tensor([ids])
     how = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "eos_token_id": None}
     new = model.generate(row, attention_mask=torch.ones_like(row), pad_token_id=0, **how)
