@@ -1,7 +1,5 @@
 """CONTRIBUTING's steps, followed to the letter from an empty folder; the package stays as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """A damaged file of this package is read, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import cache

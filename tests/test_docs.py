@@ -1,7 +1,5 @@
 """What pages print works as printed, and their links lead somewhere; none of it needs MkDocs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

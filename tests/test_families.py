@@ -3,8 +3,6 @@
 `python -m tests.test_families` prints the table and the reasons of refusals.
 """
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files are read or refused in one line, and written whole; no text is half stored."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The glossary is one: every name leads to one term, every term that is pointed to is there."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

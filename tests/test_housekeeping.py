@@ -1,7 +1,5 @@
 """What several files say of the project is one: its versions, its Pythons, the tests asked."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The reproduction guide: every experiment is in it, and every figure of it is a row's."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The order of the rooms: a room imports from rooms to its left, never from its right."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import TopologicalSorter
 from pathlib import Path

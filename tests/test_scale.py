@@ -1,7 +1,5 @@
 """The benchmark at the shapes of real models runs to its end, and names what failed."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

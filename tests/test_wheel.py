@@ -1,7 +1,5 @@
 """What is built holds all that the installed package needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

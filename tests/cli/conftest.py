@@ -1,7 +1,5 @@
 """Commands run in a folder of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 

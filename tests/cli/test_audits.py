@@ -1,7 +1,5 @@
 """Audits of models, axes, erasers and prompts of any kind measure what they can."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checkpoints hold the edit that was audited, of one axis or several, in a template or without."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

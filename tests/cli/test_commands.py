@@ -4,8 +4,6 @@ Where a reader has something that a test has not, a stand-in takes its place: a 
 random-weight model in a directory of that name; runs, files and checkpoints are made beforehand.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

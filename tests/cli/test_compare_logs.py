@@ -1,7 +1,5 @@
 """`compare` holds logs of other tools against each other, item by item, in tables like ours."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run prints agrees with itself, and every command that it prints can be pasted."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The gate on the testbed: a workflow's lines, on models of which the answer is known."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -3,8 +3,6 @@
 `bad_inputs.yaml` lists those that take no more than words and small files.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers beyond a model's dtype end in a line that says on which text, and what helps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

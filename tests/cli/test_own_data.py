@@ -1,7 +1,5 @@
 """Prompts of one's own are audited without what grammar needs being lost, and the run says how."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a command writes, how it shows its progress, and how it ends when it is asked to."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """`edit recipe=…` makes a checkpoint again, byte for byte, or says what differs."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The published schema of result rows is that of the code, and rows of every metric keep it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

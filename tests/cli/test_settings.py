@@ -1,7 +1,5 @@
 """What people write is composed as it was meant; shipped choices compose; help shows them all."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Data and an experiment of each kind run on a real model, too. Sets have few temp
 outputs: what is tested is that a choice fits the models.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run on few prompts says so; default metrics that do not fit the groups are left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Shipped axes build and swap any two groups; crossed axes hold the people of both groups."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

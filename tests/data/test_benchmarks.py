@@ -1,7 +1,5 @@
 """Published benchmarks are read as they were published, and what is not published is refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

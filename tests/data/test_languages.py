@@ -1,7 +1,5 @@
 """A language is data: Spanish is whole, and German is added by files in a folder of one's own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import chain

@@ -1,7 +1,5 @@
 """Every source and kind of file gives the same shape, and a mistake is named with its place."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Natural text mentions nobody, and natural templates are those that an axis can fill."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """The rule-based perturber changes one person and leaves the others; the filters see the rest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

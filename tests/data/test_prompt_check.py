@@ -1,7 +1,5 @@
 """Every prompt is mapped right to both groups, or it has a warning."""
 
-from __future__ import annotations
-
 import json
 import math
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Axes bring their data, sets get distinct names, groups the same prompts, files their paths."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No split shares anything with another, in checks and in the splitting of the user's prompts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """Draws of names and subsets of sets are nested, keep pairs, and depend on the seed alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -3,8 +3,6 @@
 Of a table of sentences of many kinds each counterpart is right, or `check` reports it.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

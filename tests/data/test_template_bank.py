@@ -1,7 +1,5 @@
 """Templates are filled grammatically, and a paraphrase compares what its original compares."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

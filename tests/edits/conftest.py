@@ -1,7 +1,5 @@
 """Every tiny family loaded once."""
 
-from __future__ import annotations
-
 import pytest
 
 from countergen_edit.models import load_model

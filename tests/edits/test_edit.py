@@ -3,8 +3,6 @@
 It holds erasures, steering vectors, and words before a text.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Ids, folders, labels and columns of named edits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Edits skip planted attention sinks: which tokens, how exactly, and at which saving."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

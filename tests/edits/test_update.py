@@ -1,7 +1,5 @@
 """Low-rank updates: attached, merged, saved and taken off, in every family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

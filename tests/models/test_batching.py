@@ -1,7 +1,5 @@
 """Batches and trees: every token is read once, and gets what it would get alone."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blocks run without the bridge's wrappers where nothing is hooked; outputs are the same bytes."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest

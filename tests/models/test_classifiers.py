@@ -1,7 +1,5 @@
 """Classifiers and masked models against plain transformers, and their refusals."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Contrastive decoding against the definition, one pair and one token at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """GGUF files: what was written is what is loaded, audited, edited, saved and loaded again."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

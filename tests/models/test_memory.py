@@ -1,7 +1,5 @@
 """Batches are halved where the device has too little memory, and stay so."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import numpy as np

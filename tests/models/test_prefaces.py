@@ -1,7 +1,5 @@
 """Tokens are those of the tokenizer, and the same follow words before every text, as a template."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Quantised weights: how they are read, and that edits fitted on them are saved with full ones."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Resuming at a layer gives the logits of a full run, and really leaves the lower blocks out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 

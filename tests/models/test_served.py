@@ -1,7 +1,5 @@
 """A model on a server scores and writes as the same model here, and is never asked twice."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Templates of thinking models: a text begins behind a closed thought, no special token twice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

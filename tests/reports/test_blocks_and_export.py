@@ -1,7 +1,5 @@
 """Pages and files hold the rows' figures, digit for digit, and texts stay texts."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """The card, the evidence and the last words of a command hold the rows' figures, of any metric."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Runs side by side show each run's own figures, and a file holds every row of all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

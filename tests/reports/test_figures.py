@@ -1,7 +1,5 @@
 """Figures: one look for each eraser, shared axes that hide nothing, the same files twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """A gate says of every set whether it keeps its limit, in lines, JUnit XML and JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

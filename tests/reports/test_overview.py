@@ -1,7 +1,5 @@
 """The overview: what stands side by side, in which order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

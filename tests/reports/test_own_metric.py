@@ -1,7 +1,5 @@
 """A custom metric is shown wherever built-in metrics are, by the default view or its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from countergen_edit.edits.checkpoints import Parity

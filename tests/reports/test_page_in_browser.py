@@ -1,7 +1,5 @@
 """The report does what it should in a real browser: headless Chromium, driven through Selenium."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

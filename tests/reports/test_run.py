@@ -1,7 +1,5 @@
 """A run that cannot be read is refused in one line, and what was there stays as it was."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

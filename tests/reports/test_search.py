@@ -1,7 +1,5 @@
 """A search's tables, figures and advice follow from its rows, set by set and cost by cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import get_args

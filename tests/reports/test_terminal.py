@@ -1,7 +1,5 @@
 """The printed run shows the figures of the rows and none of its own, however narrow the screen."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

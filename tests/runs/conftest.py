@@ -1,7 +1,5 @@
 """What a run left in the folder of a test file."""
 
-from __future__ import annotations
-
 import pytest
 
 from countergen_edit.runs.folder import RunFolder

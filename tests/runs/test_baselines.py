@@ -1,7 +1,5 @@
 """Baselines of an audit (prompting, steering, a random map) are measured and never selected."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

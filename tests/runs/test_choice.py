@@ -1,7 +1,5 @@
 """The front holds what nothing beats, and the rule takes the most bias that can be afforded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

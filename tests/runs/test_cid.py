@@ -1,7 +1,5 @@
 """CID on its own, from the command line."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two runs are paired on the prompts that they share, and only on those."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path

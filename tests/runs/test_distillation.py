@@ -1,7 +1,5 @@
 """Distillation: its terms against explicit sums, its contexts, constraints and resumption."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import chain, product

@@ -1,7 +1,5 @@
 """Runs whose edits act everywhere: what is fitted, on which tokens, and what is saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which rows erasers are fitted on, and what is known of each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

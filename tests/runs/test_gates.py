@@ -1,7 +1,5 @@
 """Where the gate of an edit opens: against gates made by hand, and against the edit itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tqdm import tqdm

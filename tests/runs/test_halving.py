@@ -3,8 +3,6 @@
 Truth is brute force: the rule applied to every layer at once, and a full search of the testbed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A search of attention heads: which are chosen, what is measured, and where it is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from countergen_edit.core.errors import UserError

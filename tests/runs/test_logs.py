@@ -1,7 +1,5 @@
 """Logs of other tools are read in their formats; unfit ones are refused in one line."""
 
-from __future__ import annotations
-
 import math
 import sys
 from importlib.util import find_spec

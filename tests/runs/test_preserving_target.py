@@ -3,8 +3,6 @@
 Names and templates of the test split were neither fitted on nor chosen by.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Continuations go out to people on sheets, and come back as rows of the run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """A run that was killed anywhere ends with the rows of one that was not."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """`form=adapter`: peft reads an edit as an adapter of the unedited model, without this package."""
 
-from __future__ import annotations
-
 from functools import reduce
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 In float64 where transformers has it, with the writers of each family named by hand.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Code that a source's config names is neither run nor passed on; a carried checkpoint has ours."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

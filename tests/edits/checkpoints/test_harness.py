@@ -1,7 +1,5 @@
 """lm-evaluation-harness runs a checkpoint unchanged, and scores it as the edited model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

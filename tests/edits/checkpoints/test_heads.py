@@ -1,7 +1,5 @@
 """An edit at attention heads: its hook, and the weights it is folded into."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

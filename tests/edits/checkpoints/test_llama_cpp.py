@@ -1,7 +1,5 @@
 """llama.cpp scores and writes what the audited model does, from the saved weights as GGUF."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM

@@ -1,7 +1,5 @@
 """A folder appears under its name when it is whole and proven; the old one stays until then."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

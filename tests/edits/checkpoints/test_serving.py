@@ -1,7 +1,5 @@
 """`transformers serve` writes what the audited model does, from stock weights and carried ones."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checkpoints of edits that skip tokens: carried to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A saved folder is its source with some tensors changed; what was changed is rounded once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import ChainMap

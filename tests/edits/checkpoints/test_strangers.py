@@ -1,7 +1,5 @@
 """Plain transformers gives the edited model, whole, or an error; never another."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
