@@ -55,6 +55,14 @@ def testbed():
     return load_model(directory())
 
 
+@pytest.fixture(scope="session")
+def tiny_dirs(tmp_path_factory):
+    from tests.tiny_models import FAMILIES, tiny_model_dir
+
+    root = tmp_path_factory.mktemp("tiny")
+    return {family: tiny_model_dir(family, root / family) for family in FAMILIES}
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """The empty folder in which a test runs."""

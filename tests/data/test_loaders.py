@@ -32,17 +32,11 @@ def texts(data, group):
     return [v.text for sample in data.samples for v in sample.of(group)]
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write_jsonl(*rows):
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
 
 
-def test_a_line_without_variations_is_paired_by_substitution(folder):
+def test_a_line_without_variations_is_paired_by_substitution(here):
     write_jsonl({"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]})
     (sample,) = load(source="jsonl", path="pairs.jsonl").samples
     assert sample.outputs == (" Good.", " Bad.")
@@ -52,7 +46,7 @@ def test_a_line_without_variations_is_paired_by_substitution(folder):
     assert sample.template == "{name} lost her job."
 
 
-def test_variations_of_a_line_are_not_changed(folder):
+def test_variations_of_a_line_are_not_changed(here):
     variations = [
         {"text": "A: the nun", "categories": ["female"]},
         {"text": "A: the monk", "categories": ["male", "old"]},

@@ -3,13 +3,12 @@
 import pytest
 
 from countergen_edit.models import load_model
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from tests.tiny_models import FAMILIES
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    root = tmp_path_factory.mktemp("sources")
-    return {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
+def models(tiny_dirs):
+    return {family: load_model(folder) for family, folder in tiny_dirs.items()}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

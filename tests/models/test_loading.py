@@ -84,7 +84,7 @@ def test_code_of_a_tokenizer_is_not_run(tiny_dirs, tmp_path, monkeypatch):
     folder = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
     code = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
-    config("tokenizer_config.json", **code)(folder)
+    config(folder, "tokenizer_config.json", **code)
     monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
     with pytest.raises(UserError, match="no usable tokenizer"):
         load_model(folder)
@@ -96,35 +96,33 @@ def test_a_slow_tokenizer_is_named():
         from_pretrained_objects("tiny", None, object())
 
 
-def config(name="config.json", **changes):
-    def change(folder):
-        content = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps(content | changes))
-
-    return change
+WEIGHTS = "model.safetensors"
 
 
-def file(name, content, without="nothing"):
-    def change(folder):
-        for path in folder.glob(without):
-            path.unlink()
-        if content is not None:
-            (folder / name).write_bytes(content)
-
-    return change
+def config(folder, name="config.json", **changes):
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(content | changes))
 
 
-def rewritten(change):
-    def rewrite(folder):
-        weights = load_file(folder / WEIGHTS)
-        change(weights)
-        save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-
-    return rewrite
+def file(folder, name, content, without="nothing"):
+    for path in folder.glob(without):
+        path.unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
 
 
-def weight(value):
-    return rewritten(lambda weights: weights["transformer.h.1.mlp.c_fc.bias"][3].fill_(value))
+def weights(folder, change):
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def bias(folder, value):
+    weights(folder, lambda w: w["transformer.h.1.mlp.c_fc.bias"][3].fill_(value))
+
+
+def untied(folder):
+    weights(folder, lambda w: w.update({"lm_head.weight": 2 * w["transformer.wte.weight"]}))
 
 
 def pickled(folder):
@@ -132,44 +130,33 @@ def pickled(folder):
         def __reduce__(self):
             return Path.touch, (folder / "ran",)
 
-    (folder / "model.safetensors").unlink()
+    (folder / WEIGHTS).unlink()
     torch.save({"transformer.wte.weight": Runs()}, folder / "pytorch_model.bin")
 
 
-def model_of(name, of, **sizes):
-    def change(folder):
-        config = getattr(transformers, of)(vocab_size=400, **sizes)
-        getattr(transformers, name)(config).save_pretrained(folder)
-
-    return change
+def model(folder, name, of, **sizes):
+    settings = getattr(transformers, of)(vocab_size=400, **sizes)
+    getattr(transformers, name)(settings).save_pretrained(folder)
 
 
-untied = rewritten(lambda w: w.update({"lm_head.weight": 2 * w["transformer.wte.weight"]}))
-
-
-WEIGHTS = "model.safetensors"
+CTRL = {"n_embd": 32, "n_layer": 1, "n_head": 2, "dff": 32}
+T5 = {"d_model": 32, "num_layers": 1, "num_heads": 2}
 NEOX = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
 BROKEN = [  # further ones: tests/cli/bad_inputs.yaml
-    (config(n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
-    (config(n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
-    (file(WEIGHTS, b"not weights"), "cannot load the weights"),
-    (file(WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
-    (file("pytorch_model.bin", b"not a pickle", without=WEIGHTS), "the weights of"),
-    (file("", None, without="tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
-    (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
-    (weight(math.inf), r"1 weights .*NaN or infinity"),
+    (lambda f: config(f, n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
+    (lambda f: config(f, n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
+    (lambda f: file(f, WEIGHTS, b"not weights"), "cannot load the weights"),
+    (lambda f: file(f, WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
+    (lambda f: file(f, "pytorch_model.bin", b"no pickle", without=WEIGHTS), "the weights of"),
+    (lambda f: file(f, "", None, "tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
+    (lambda f: bias(f, math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
+    (lambda f: bias(f, math.inf), r"1 weights .*NaN or infinity"),
     (pickled, "which could run code"),
     (untied, r'has an output matrix .*embedding: write "tie_word_embeddings": false there$'),
+    (lambda f: model(f, "CTRLLMHeadModel", "CTRLConfig", **CTRL), "unknown architecture CTRLLM"),
+    (lambda f: model(f, "T5EncoderModel", "T5Config", **T5), "T5EncoderModel, not a causal lang"),
     (
-        model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
-        "unknown architecture CTRLLMHeadModel",
-    ),
-    (
-        model_of("T5EncoderModel", "T5Config", d_model=32, num_layers=1, num_heads=2),
-        "is a T5EncoderModel, not a causal language model",
-    ),
-    (
-        model_of("GPTNeoXModel", "GPTNeoXConfig", **NEOX),
+        lambda f: model(f, "GPTNeoXModel", "GPTNeoXConfig", **NEOX),
         r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
     ),
 ]
@@ -178,7 +165,7 @@ BROKEN = [  # further ones: tests/cli/bad_inputs.yaml
 def test_an_output_matrix_of_its_own_is_read_where_the_config_says_so(tiny_dirs, tmp_path):
     folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "untied")
     untied(folder)
-    config(tie_word_embeddings=False)(folder)
+    config(folder, tie_word_embeddings=False)
     ids = torch.tensor([[5, 6, 7]])
     doubled, tied = (
         load_model(each).logits(ids, torch.ones_like(ids)) for each in (folder, tiny_dirs["gpt2"])
