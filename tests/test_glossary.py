@@ -4,13 +4,13 @@ from typing import get_args
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.decisions import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
 from countergen_edit.models.capture import SITES
 from countergen_edit.reports.glossary import explain, find, glossary
+from tests.cli.support import call, said
 
 
 @pytest.mark.parametrize("term", glossary(), ids=lambda term: term.term)
@@ -40,19 +40,16 @@ def test_what_configs_and_rows_are_named_by_is_explained(word):
 
 
 @pytest.mark.parametrize("columns", ["40", "72", "200"])
-def test_help_says_the_same_words_broken_between_words(columns, monkeypatch, capsys):
+def test_help_says_the_same_words_broken_between_words(columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
-    assert main(["help", "smallest", "detectable", "difference"]) == 0
-    printed = capsys.readouterr().out
+    printed = call("help", "smallest", "detectable", "difference").out
     term = explain("smallest detectable")
     for text in (term.says, term.source, *term.see):
         assert text in " ".join(printed.split())
     assert max(map(len, printed.splitlines())) <= max(60, min(110, int(columns)))
 
 
-def test_help_alone_lists_every_term_and_of_a_command_shows_its_settings(capsys):
-    assert main(["help"]) == 0
-    listed = " ".join(capsys.readouterr().out.split())
+def test_help_alone_lists_every_term_and_of_a_command_shows_its_settings():
+    listed = said("help")
     assert not [term.term for term in glossary() if term.term not in listed]
-    assert main(["help", "report"]) == 0
-    assert capsys.readouterr().out.startswith("usage: countergen-edit report")
+    assert said("help", "report").startswith("usage: countergen-edit report")

@@ -1,9 +1,12 @@
-"""What several files say of the project is one: its versions, its Pythons, the tests asked."""
+"""What several files say of the project is one, and the wheel holds what a user needs of them."""
 
 import json
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,29 @@ def test_known_vulnerabilities_fail_and_an_index_out_of_reach_is_said(
     script = runpy.run_path(str(ROOT / "scripts/vulnerabilities.py"))
     assert script["main"](report) == code
     assert says in capsys.readouterr().out
+
+
+def test_the_wheel_carries_configuration_truth_and_weights(tmp_path):
+    program = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(program, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for needed in (
+        "conf/axis/gender.yaml",
+        "conf/dataset/appendix_a.yaml",
+        "testbed/model/truth.yaml",
+        "testbed/model/model.safetensors",
+        "testbed/model/tokenizer.json",
+        "py.typed",
+        "conf/components.yaml",
+        "conf/texts/natural.yaml",
+        "data/languages/en/neutral.txt",
+        "data/languages/es/substitution.yaml",
+        "conf/experiment/audit/fairpair_table3.yaml",
+        "reports/render/html/report.css",
+        "reports/render/html/report.js",
+        "reports/render/html/templates/page.html.jinja",
+    ):
+        assert f"countergen_edit/{needed}" in names
+    assert not any(name.startswith(("conf/", "tests/", "runs/")) for name in names)
+    assert wheel.stat().st_size < 10_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -16,6 +15,7 @@ from countergen_edit.cli import composing
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.files import RESULTS
@@ -116,8 +116,7 @@ def sets(family: str, splits: Iterable[str] = SPLITS) -> list[str]:
 
 def prompt_file(name: str, texts: Sequence[str], *outputs: str) -> str:
     """A file of prompts with the same outputs, as data."""
-    lines = (json.dumps({"input": text, "outputs": [*outputs]}) for text in texts)
-    Path(name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    write_json_lines(Path(name), ({"input": text, "outputs": [*outputs]} for text in texts))
     return f"data={name}"
 
 

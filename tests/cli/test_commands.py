@@ -66,13 +66,10 @@ OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 """
 
 
-def printed():
-    lines = chain.from_iterable(map(commands, (README, *PAGES.values())))
-    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in lines))
-
-
-PRINTED = printed()
-OWN = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
+LINES = chain.from_iterable(map(commands, (README, *PAGES.values())))
+PRINTED = dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in LINES)
+"""Each command once, without its comment."""
+HERE = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
 
 
 def small(command, words, place):
@@ -159,7 +156,7 @@ def here(place, monkeypatch):
     return place
 
 
-@pytest.mark.parametrize(("number", "line"), [*enumerate(OWN)])
+@pytest.mark.parametrize(("number", "line"), [*enumerate(HERE)])
 def test_every_command_runs(number, line, place, monkeypatch):
     if "action=effect" in line:  # similarity of sentences needs an extra
         pytest.importorskip("sentence_transformers")

@@ -1,18 +1,17 @@
 """A language is data: Spanish is whole, and German is added by files in a folder of one's own."""
 
-import json
 import shutil
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.language import language_of
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
+from tests.cli.support import names, rows_of, said
 from tests.data.test_splits import file_of
 from tests.gender import SPANISH
 from tests.tiny_models import tiny_model_dir
@@ -50,12 +49,10 @@ def test_substitution_of_a_third_language_agrees_by_its_tables():
 @pytest.mark.slow
 def test_a_third_language_is_audited_by_one_setting(tmp_path):
     model = tiny_model_dir("llama", tmp_path / "model")
-    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "metric=r"]
-    words += ["texts.other_axes=null", "precision=null"]
-    names = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 3}"
-    assert main(["audit", *words, names, "edit.layers=[1]", f"run_dir={tmp_path / 'run'}"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "run/results.jsonl").open(encoding="utf-8")]
-    measured = {(row["metric"], row["axis"]) for row in rows}
+    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "edit.layers=[1]", "metric=r"]
+    words += ["texts.other_axes=null", "precision=null", names(3, 2, 3, 2, few=2)]
+    said("audit", *words, f"run_dir={tmp_path / 'run'}")
+    measured = {(row.metric, row.axis) for row in rows_of(tmp_path / "run")}
     assert {("group_effect", "geschlecht"), ("agreement", "geschlecht")} <= measured
 
 

@@ -12,14 +12,15 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.cli.composing import composed
-from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.sources import SOURCES, fingerprint, load_set, samples_from_text
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
+from tests.cli.support import said
 from tests.gender import GENDER, SWAP
 from tests.made_benchmarks import items_of, make_benchmarks
 
@@ -32,12 +33,9 @@ def texts(data, group):
     return [v.text for sample in data.samples for v in sample.of(group)]
 
 
-def write_jsonl(*rows):
-    Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
-
-
 def test_a_line_without_variations_is_paired_by_substitution(here):
-    write_jsonl({"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]})
+    row = {"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]}
+    write_json_lines(Path("pairs.jsonl"), [row])
     (sample,) = load(source="jsonl", path="pairs.jsonl").samples
     assert sample.outputs == (" Good.", " Bad.")
     women, men = ((v.group, v.text, v.name) for v in sample.variations)
@@ -52,7 +50,8 @@ def test_variations_of_a_line_are_not_changed(here):
         {"text": "A: the monk", "categories": ["male", "old"]},
         {"text": "A: the cat", "categories": ["neuter"]},
     ]
-    write_jsonl({"input": "A: the nun", "outputs": " x", "variations": variations})
+    row = {"input": "A: the nun", "outputs": " x", "variations": variations}
+    write_json_lines(Path("pairs.jsonl"), [row])
     (sample,) = load(source="jsonl", path="pairs.jsonl").samples
     sides = [(v.group, v.text, v.start) for v in sample.variations]
     assert sides == [("female", "A: the nun", 7), ("male", "A: the monk", 7)]
@@ -130,7 +129,7 @@ def as_workbook(path, rows):
 
 def as_lines(path, rows):
     lines = ({"input": text, "outputs": [o for t, o in rows if t == text]} for text in dict(rows))
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    write_json_lines(path, lines)
 
 
 WRITTEN = {
@@ -147,7 +146,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_prompts_of_a_file_do_not_depend_on_its_kind(name, tmp_path, capsys):
+def test_the_prompts_of_a_file_do_not_depend_on_its_kind(name, tmp_path):
     as_lines(tmp_path / "lines.jsonl", ROWS)
     WRITTEN[name](tmp_path / name)
     [expected] = ce.task("gender", str(tmp_path / "lines.jsonl")).test
@@ -155,8 +154,7 @@ def test_the_prompts_of_a_file_do_not_depend_on_its_kind(name, tmp_path, capsys)
     assert read.samples == expected.samples
     assert (len(read.samples), len(read.samples[0].outputs)) == (2, 3)
     assert read.name == Path(name).stem
-    assert main(["check", str(tmp_path / name)]) == 0
-    assert "2 prompts, no warnings." in capsys.readouterr().out
+    assert "2 prompts, no warnings." in said("check", tmp_path / name)
     [entry] = composed("audit", overrides_of("audit", [f"data={tmp_path / name}"]))["data"]["test"]
     config = {"fit": None, "validation": None, "test": [entry]}
     assert ce.task("gender", config).test == (read,)

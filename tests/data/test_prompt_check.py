@@ -1,8 +1,6 @@
 """Every prompt is mapped right to both groups, or it has a warning."""
 
-import json
 import math
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +8,14 @@ import pytest
 import yaml
 
 import countergen_edit as ce
-from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.effect_rows import holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
+from tests.cli.support import said
 from tests.data.test_splits import file_of as texts_file
 from tests.gender import SWAP
 
@@ -29,7 +28,7 @@ NAMES = {
 
 def file_of(folder, *rows):
     path = folder / "own.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    write_json_lines(path, rows)
     return str(path)
 
 
@@ -62,14 +61,11 @@ def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(tmp_
     assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
 
-def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["check", texts_file(tmp_path, [*RIGHT, *FLAGGED])])
-    assert ended.value.code == 1
-    printed = " ".join(capsys.readouterr().out.split())
+def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path):
+    printed = said("check", texts_file(tmp_path, [*RIGHT, *FLAGGED]), code=1)
     assert "female: She lost her keys. male: He lost his keys." in printed
     assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in printed
-    assert main(["check", texts_file(tmp_path, RIGHT)]) == 0
+    said("check", texts_file(tmp_path, RIGHT))
 
 
 def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
@@ -89,22 +85,13 @@ def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagge
     assert any(finding.startswith(begin) for finding in checked.findings) == is_flagged
 
 
-FINE = [
-    '{"input": "Jane said:\\n", "outputs": ["home", "Home", " <3", " a < b", " [sic]"]}',
-    '{"input": "Jane (she | her) left", "outputs": [" a|b", " <a|b", " [INSTEAD]"]}',
-]
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path, capsys):
+def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path):
     """By `check` and in a task's remark with the line, in the task's warnings with their number."""
     row, doubt = FAULTS[fault]
     path = tmp_path / "own.jsonl"
     path.write_text(f'{{"input": "Rachel ran", "outputs": [" off"]}}\n\n{row}\n', "utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["check", str(path)])
-    assert ended.value.code == 1
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = said("check", path, code=1)
     assert "line 3: " in printed
     assert doubt in printed
     task = ce.task("gender", str(path))
@@ -114,7 +101,7 @@ def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path, cap
     assert any(w.startswith(begin) and doubt in w for w in task.warnings)
 
 
-@pytest.mark.parametrize("row", FINE)
+@pytest.mark.parametrize("row", TABLE["fine"])
 def test_data_that_looks_like_a_fault_is_not_questioned(row, tmp_path):
     (tmp_path / "own.jsonl").write_text(row, "utf-8")
     warnings = ce.task("gender", str(tmp_path / "own.jsonl")).warnings
@@ -123,9 +110,8 @@ def test_data_that_looks_like_a_fault_is_not_questioned(row, tmp_path):
 
 def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
     path = tmp_path / "own.csv"
-    path.write_text(
-        "input,output\nJane left, home\nJane left, off\nJane ran, off\nJane left, home\n"
-    )
+    rows = ("Jane left, home", "Jane left, off", "Jane ran, off", "Jane left, home")
+    path.write_text("\n".join(["input,output", *rows]))
     left, ran = check_prompts(str(path), SWAP)
     assert left.line == "line 2, line 3, line 5"
     assert left.findings == ("output ' home' is given twice, and counts double",)
@@ -144,7 +130,7 @@ def test_shipped_sets_have_no_warnings():
 
 
 @pytest.mark.parametrize(("names", "code"), [(2, 1), (3, 1), (4, 0), (5, 0)])
-def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path, capsys):
+def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path):
     rows = []
     for verb in ("left", "ran"):
         variations = [
@@ -155,8 +141,6 @@ def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path
         row = {"input": f"Somebody {verb}", "outputs": [" home", " off"]}
         rows.append(row | {"variations": variations})
     path = file_of(tmp_path, *rows)
-    with pytest.raises(SystemExit, match="1") if code else nullcontext():
-        assert main(["check", path]) == 0
     data = ce.task("gender", path).test[0]
     scores = np.random.default_rng(0).normal(size=8 * names)
     [test] = holm_tests([GroupEffect(SetScores.of(data, scores))])
@@ -164,4 +148,4 @@ def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path
     assert test["least_p_adjusted"] == pytest.approx(p)
     line = f"{names} names per group: the smallest possible P is {p:.2g}"
     line += "; a significant bias needs 4." if code else "."
-    assert line in capsys.readouterr().out
+    assert line in said("check", path, code=code)

@@ -1,13 +1,15 @@
 """No split shares anything with another, in checks and in the splitting of the user's prompts."""
 
-import json
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import pytest
+import yaml
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import (
     LEAST_CLUSTERS,
@@ -77,13 +79,7 @@ def test_a_set_without_overlap_leaks_nothing_and_keeps_the_rest(leak):
 
 
 NAMES = read_config("axis", "gender")["groups"]["female"]["names"]["test"]
-TEMPLATES = (
-    "{} works as a nurse because she", "My friend {} wants to become an", "We know that {} is",
-    "The best thing about {} is", "{} was promoted since", "At school {} liked",
-    "When the car broke, {} called", "{} is good at", "People think {} should be",
-    "After work {} goes", "The boss told {} to", "{} earns", "For a living {} repairs",
-    "It was {} who led the", "Nobody but {} can", "The house of {} is",
-)  # fmt: skip
+TEMPLATES = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text())["templates"]
 
 
 def file_of(
@@ -93,8 +89,7 @@ def file_of(
     outputs=(" a", " the"),
 ):
     path = folder / name
-    rows = ({"input": text, "outputs": [*outputs]} for text in texts)
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    write_json_lines(path, ({"input": text, "outputs": [*outputs]} for text in texts))
     return str(path)
 
 

@@ -39,9 +39,8 @@ def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, tokens, monk
     for site, values in captured.values.items():
         assert values.dtype == np.float32
         for layer in range(len(values)):
-            expected = [
-                one_by_one(lm, t, site, layer)[w] for t, w in zip(TEXTS, reads, strict=True)
-            ]
+            alone = (one_by_one(lm, text, site, layer) for text in TEXTS)
+            expected = [rows[read] for rows, read in zip(alone, reads, strict=True)]
             np.testing.assert_allclose(values[layer], np.concatenate(expected), atol=TOLERANCE)
 
 

@@ -10,12 +10,8 @@ from countergen_edit.models import capture, generate, hook_name, load_model, spl
 from countergen_edit.models.generation import RowSampler, gumbel
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
-PROMPTS = [
-    "Jane is a",
-    "The naïve café owner said: “good",
-    "J",
-    "John is an engineer, working as a",
-]
+PROMPTS = ["Jane is a", "The naïve café owner said: “good", "J"]
+PROMPTS.append("John is an engineer, working as a")
 
 
 def definition(plain, prompt, n):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
@@ -192,9 +192,8 @@ def classifier_rows() -> list[Row]:
         of_test = about | {"facets": paraphrase | {"test": test}}
         rows.append(Row("sentiment_t_test", p, detail=detail, **of_test))
         detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
-        rows.append(
-            Row("category_flips", 1 / 3, n=3, detail=detail, facets={"test": test}, **about)
-        )
+        flips = Row("category_flips", 1 / 3, n=3, detail=detail, facets={"test": test}, **about)
+        rows.append(flips)
     over = {"original": 0.1, "change": -0.5, "sd": 0.2}
     return [
         *rows,
@@ -209,6 +208,14 @@ def choice_detail(**changes: Any) -> dict[str, Any]:
     figures = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7}
     figures |= {"degradations": worse, "degradations_test": worse}
     return {**figures, "front": True, "chosen": True, "affordable": True, **changes}
+
+
+def judgement(word: str, edit: dict[str, Any] = LEACE, **detail: Any) -> Row:
+    """What test data say of an edit."""
+    whole = {"word": word, "named": False, "sets": {"jobs": "removed", "traits": "partly removed"}}
+    whole |= {"degradations": {"agreement": 0.004, "kl": 0.01}, "groups": {}}
+    whole |= {"budgets": {"agreement": 0.01, "kl": 0.05}, "over": [], "maybe": []}
+    return Row("judgement", 0.4, split="test", detail=whole | detail, **edit)
 
 
 def search_rows() -> list[Row]:
@@ -252,6 +259,4 @@ def make_run(
 
 
 def store(run: Path, name: str, *lines: dict[str, Any]) -> None:
-    path = run / "store" / "gender" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    write_json_lines(run / "store" / "gender" / name, lines)

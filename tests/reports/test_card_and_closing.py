@@ -19,6 +19,7 @@ from tests.reports.runs import (
     audit_rows,
     choice_detail,
     in_memory,
+    judgement,
     search_rows,
     unedited,
 )
@@ -102,12 +103,6 @@ def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets()
     assert nothing_fits(within)[0] == "Nothing was saved. Budgets: agreement 0.01, perplexity 0.5."
 
 
-def judged(word, named=False, change="removed"):
-    detail = {"word": word, "sets": {"jobs": change}, "named": named}
-    detail |= {"degradations": {}, "over": []}
-    return Row("judgement", 0.5, split="test", detail=detail, **LEACE)
-
-
 def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches():
     command = ["countergen-edit", "audit", "data=my prompts.jsonl", "eraser=leace", "run_dir=x"]
     manifest = MANIFEST | {"command": [*command, "data.fit=own"]}
@@ -117,13 +112,13 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
 
     keep = f"Save it, {LABELS['leace']}: countergen-edit edit run=nowhere form=carried save=DIR"
     search = "Next: countergen-edit debias 'data=my prompts.jsonl' data.fit=own"
-    assert closing(judged("recommended", named=True)) == [keep]
-    assert closing(judged("recommended")) == [search]  # of several that nothing was chosen among
-    assert closing(judged("costs too much")) == [search]
-    assert closing(judged("shows nothing", change="no significant change")) == [search]
+    assert closing(judgement("recommended", named=True)) == [keep]
+    assert closing(judgement("recommended")) == [search]  # of several that nothing was chosen among
+    assert closing(judgement("costs too much")) == [search]
+    assert closing(judgement("shows nothing", sets={"jobs": "no significant change"})) == [search]
     no_bias = ["Next, prompts of your own: countergen-edit check FILE"]
     assert closing() == no_bias
-    assert closing(judged("does harm", change="increased")) == no_bias
+    assert closing(judgement("does harm", sets={"jobs": "increased"})) == no_bias
     before = in_memory(unedited(), manifest)
     assert after_audit(before) == [search]
     for p, least, then in ((0.003, 0.0, [search]), (0.6, 0.0, no_bias), (0.6, 0.3, no_bias)):

@@ -92,9 +92,8 @@ def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path):
     verdicts = {"politeness": "fails", "length": "fails", "kindness": "holds"}
     metrics = {name: f"{file}:{name.title()}" for name in verdicts}
     rows = [Row(name, 0.777, **about) for name in verdicts]
-    held = gate_run(
-        in_memory(rows, MANIFEST | {"metrics": metrics}), dict.fromkeys(verdicts, 0.5), {}
-    )
+    run = in_memory(rows, MANIFEST | {"metrics": metrics})
+    held = gate_run(run, dict.fromkeys(verdicts, 0.5), {})
     assert [line.verdict for line in held.checks] == [*verdicts.values()]
 
 

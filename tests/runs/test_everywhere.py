@@ -30,9 +30,8 @@ def test_each_layers_projection_is_a_candidate_everywhere_about_the_origin(audit
     rows = {row.edit: row for row in audited.results.rows if row.eraser == "leace"}
     assert {row.site for row in rows.values()} == {"everywhere"}
     assert {row.layers for row in rows.values()} == {(layer,) for layer in range(6)}
-    assert [row.edit for row in audited.results.of("choice", "validation")] == [
-        audited.best.named.id
-    ]
+    [choice] = audited.results.of("choice", "validation")
+    assert choice.edit == audited.best.named.id
     for edit, row in rows.items():
         [place] = audited.edits[edit].edit.placements
         data = captured(testbed, thin(make_task(), 6), row.layers[0])

@@ -43,10 +43,8 @@ def activations(model, place):
 
     def of(text):
         layers = [] if place.layer is None else [place.layer]
-        read = capture(
-            model, [text], sites=[place.site], layers=layers, starts=[0], positions="onward"
-        )
-        return read.values[place.site][0]
+        where = {"sites": [place.site], "layers": layers, "positions": "onward"}
+        return capture(model, [text], starts=[0], **where).values[place.site][0]
 
     last = {kind: np.array([of(text)[-1] for text in texts]) for kind, texts in PROMPTS.items()}
     return {"neutral": np.concatenate([of(text) for text in TEXTS]), **last}

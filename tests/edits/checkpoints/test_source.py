@@ -283,28 +283,28 @@ def test_only_a_folder_of_safetensors_with_these_weights_is_a_source(tmp_path, m
     model = load_model(folder)
     patch = folded_patch(model, edit_at(model, "mlp_out"))
 
-    def found(directory):
+    def source_of(directory):
         model.bridge.original_model.config.name_or_path = str(directory)
         source_files = find_source(model, patch)
         return source_files and source_files.folder
 
-    assert found(folder) == folder
+    assert source_of(folder) == folder
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     (tmp_path / "hub/models--me--tiny/refs").mkdir()
     (tmp_path / "hub/models--me--tiny/refs/main").write_text("0a1b")
-    assert found("me/tiny") == folder
-    assert found("me/other") is None
-    assert found(folder / "model.safetensors") is None  # as a GGUF file
-    assert found("") is None
+    assert source_of("me/tiny") == folder
+    assert source_of("me/other") is None
+    assert source_of(folder / "model.safetensors") is None  # as a GGUF file
+    assert source_of("") is None
     other = shutil.copytree(folder, tmp_path / "other")
     weights = load_file(other / "model.safetensors")
     name = "transformer.h.1.mlp.c_proj.weight"
     for key, tensor in ((name, weights[name][:, :3].clone()), ("another.name", weights[name])):
         changed = {k: w for k, w in weights.items() if k != name} | {key: tensor}
         save_file(changed, other / "model.safetensors", metadata={"format": "pt"})
-        assert found(other) is None
+        assert source_of(other) is None
     (other / "model.safetensors").rename(other / "pytorch_model.bin")
-    assert found(other) is None
+    assert source_of(other) is None
 
 
 def test_a_model_in_memory_is_saved_by_transformers(tmp_path):
