@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from countergen_edit.models import LanguageModel
+    pass
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 SKIPPED = re.compile(r"\bGPU\b|hydra_\w+_launcher|the papers?'s? texts?")
@@ -48,15 +48,30 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def testbed() -> LanguageModel:
+def testbed():
     from countergen_edit.models import load_model
     from countergen_edit.testbed import directory
 
     return load_model(directory())
 
 
+@pytest.fixture(scope="session")
+def tiny_dirs(tmp_path_factory):
+    from tests.tiny_models import FAMILIES, tiny_model_dir
+
+    root = tmp_path_factory.mktemp("tiny")
+    return {family: tiny_model_dir(family, root / family) for family in FAMILIES}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The empty folder in which a test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
+def _one_thread():
     """Tiny models are slowed down, not sped up, by threads that wait for each other."""
     import torch
 

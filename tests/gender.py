@@ -1,7 +1,5 @@
 """The shipped gender axes and the substitution of their words."""
 
-from __future__ import annotations
-
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.substitution import Substitution

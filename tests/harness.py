@@ -28,15 +28,14 @@ def own_task(name: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> str:
 
     path = folder / f"{Path(name).name}.yaml"
     included = Path(lm_eval.__file__).parent / "tasks" / f"{name}.yaml"
-    own = {"include": str(included)} | local_data(rows, folder, path.stem)
-    path.write_text(yaml.safe_dump(own), "utf-8")
+    task = {"include": str(included)} | local_data(rows, folder, path.stem)
+    path.write_text(yaml.safe_dump(task), "utf-8")
     return str(path)
 
 
 def local_choices(
     rows: Sequence[Mapping[str, Any]], folder: Path, *metrics: str, **more: Any
 ) -> dict[str, Any]:
-    """A task of rows with a `question`, `choices` and a `label`."""
     return {
         "task": "local_choices",
         "test_split": "test",

@@ -92,7 +92,6 @@ def _plant(model: Any, family: str, u: Tensor, size: float) -> None:
 
 
 def _mlp(mlp: Any) -> list[Tensor]:
-    """What reads the stream, then what writes it."""
     names = ("c_fc", "dense_h_to_4h", "gate_proj", "up_proj", "c_proj", "dense_4h_to_h")
     return [getattr(mlp, n).weight for n in (*names, "down_proj") if hasattr(mlp, n)]
 

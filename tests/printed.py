@@ -24,12 +24,10 @@ SETTING = re.compile(
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """The blocks of a page in a language."""
     return [block[3] for block in BLOCK.finditer(text) if block[1] == language]
 
 
 def files(text: str) -> dict[str, str]:
-    """The files that a page prints, by their names."""
     named = {}
     for block in BLOCK.finditer(text):
         head = NAMED.match(block[3])
@@ -41,7 +39,7 @@ def files(text: str) -> dict[str, str]:
 def lines(text: str) -> list[str]:
     """The lines of a page's shell blocks, those that go on joined, with variables put in."""
     variables: dict[str, str] = {}
-    found = []
+    printed = []
     for block in blocks(text, "sh"):
         for line in block.replace("\\\n", " ").splitlines():
             for name, value in variables.items():
@@ -49,8 +47,8 @@ def lines(text: str) -> list[str]:
             if assigned := re.fullmatch(r"([A-Z]+)=(.+)", line):
                 [variables[assigned[1]]] = shlex.split(assigned[2])
             elif line and not line.startswith("#"):
-                found.append(line)
-    return found
+                printed.append(line)
+    return printed
 
 
 def commands(text: str) -> list[str]:
@@ -80,7 +78,6 @@ def chosen(key: str) -> tuple[str, list[str]]:
 
 
 def first_job(overrides: list[str]) -> list[str]:
-    """The settings of a sweep's first job."""
     parsed = OverridesParser.create().parse_overrides(overrides)
     return [
         f"{o.key_or_group}={next(o.sweep_string_iterator())}" if o.is_sweep_override() else given

@@ -1,13 +1,10 @@
 """CONTRIBUTING's steps, followed to the letter from an empty folder; the package stays as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +25,9 @@ SMALL = sets("traits")
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def printed(tmp_path_factory):
     """What every command of the page prints in a folder of its files, by its run folder."""
-    outputs: dict[str, str] = {}
+    outputs = {}
     with contextlib.chdir(tmp_path_factory.mktemp("newcomer")):
         for name, content in FILES.items():
             Path(name).write_text(content, "utf-8")
@@ -44,18 +41,18 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield outputs
 
 
-def page_of(run: str) -> str:
+def page_of(run):
     return (Path(run) / "report.html").read_text("utf-8")
 
 
-def test_the_page_has_a_file_of_every_kind_and_a_command_for_each() -> None:
+def test_the_page_has_a_file_of_every_kind_and_a_command_for_each():
     kinds = ("eraser.py", "metric.py", "cost.py", "axis.yaml", "data.yaml", "benchmark.yaml")
     assert set(FILES) == {*(f"my_{kind}" for kind in kinds), "my_documents.py"}
     for name in {*FILES} - {"my_documents.py"}:  # which the benchmark names
         assert any(name in line for line in COMMANDS), name
 
 
-def test_an_eraser_of_ones_own_is_compared(printed: dict[str, str]) -> None:
+def test_an_eraser_of_ones_own_is_compared(printed):
     run = "with_my_eraser"
     assert "FirstDifference (rank 1)" in printed[run]
     assert "FirstDifference-1@resid_post.4" in page_of(run)
@@ -63,7 +60,7 @@ def test_an_eraser_of_ones_own_is_compared(printed: dict[str, str]) -> None:
     assert values["FirstDifference"] < values[""] / 2  # it takes most of the bias away
 
 
-def test_a_metric_of_ones_own_is_shown_everywhere(printed: dict[str, str]) -> None:
+def test_a_metric_of_ones_own_is_shown_everywhere(printed):
     run = "with_my_metric"
     assert "Certainty" in printed[run]
     assert "probability" in page_of(run)
@@ -79,7 +76,7 @@ def test_a_metric_of_ones_own_is_shown_everywhere(printed: dict[str, str]) -> No
     assert ">Certainty" in page_of(run)
 
 
-def test_a_cost_of_ones_own_has_a_budget_that_counts(printed: dict[str, str]) -> None:
+def test_a_cost_of_ones_own_has_a_budget_that_counts(printed):
     run = "with_my_cost"
     budgets = json.loads((Path(run) / "manifest.json").read_text())["budgets"]
     assert budgets == {"agreement": 0.01, "WorstText": 0.2}
@@ -95,7 +92,7 @@ def test_a_cost_of_ones_own_has_a_budget_that_counts(printed: dict[str, str]) ->
     assert "Certainty" in card
 
 
-def test_an_axis_and_data_of_ones_own_are_measured(printed: dict[str, str]) -> None:
+def test_an_axis_and_data_of_ones_own_are_measured(printed):
     run = "with_my_axis"
     measured = rows_of(run, "mean_abs_r", split="test")
     about = {(row.axis, row.dataset, row.group_a, row.group_b) for row in measured}
@@ -104,7 +101,7 @@ def test_an_axis_and_data_of_ones_own_are_measured(printed: dict[str, str]) -> N
     assert "seniority" in page_of(run)
 
 
-def test_a_benchmark_of_ones_own_is_measured(printed: dict[str, str]) -> None:
+def test_a_benchmark_of_ones_own_is_measured(printed):
     run = "with_my_benchmark"
     [row] = rows_of(run, "benchmark")
     assert (row.dataset, row.n) == ("my_benchmark.yaml", 2)
@@ -112,7 +109,7 @@ def test_a_benchmark_of_ones_own_is_measured(printed: dict[str, str]) -> None:
     assert "On benchmarks the unedited model" in printed[run]
 
 
-def test_a_search_takes_all_of_them(printed: dict[str, str]) -> None:
+def test_a_search_takes_all_of_them(printed):
     run = "with_my_sweep"
     cells = rows_of(run, "bias_removed", baseline=False)
     assert {(row.eraser, tuple(row.layers)) for row in cells} == {

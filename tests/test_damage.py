@@ -1,13 +1,8 @@
 """A damaged file of this package is read, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +19,7 @@ from countergen_edit.edits.checkpoints import open_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
@@ -35,13 +30,12 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 JSON = (".json", ".jsonl")
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-ODD: list[Any] = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1}]
+ODD = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1}]
 """What belongs nowhere, or nearly."""
 
 
 @st.composite
-def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
-    """Cut off, overwritten, or with something put in."""
+def damaged_bytes(draw, content):
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(start + 8, len(content))))
     rest = draw(st.sampled_from([content[end:], b""]))
@@ -49,7 +43,7 @@ def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @st.composite
-def damaged_json(draw: st.DrawFn, content: bytes) -> bytes:
+def damaged_json(draw, content):
     """With a value that is another, or gone, at any depth of the file or of one of its lines."""
     text = content.decode()
     parts = [text] if text.startswith("{\n") else text.removesuffix("\n").split("\n")
@@ -64,7 +58,7 @@ def damaged_json(draw: st.DrawFn, content: bytes) -> bytes:
     return "\n".join(parts).encode() + b"\n"
 
 
-def _places(holder: Any) -> Any:
+def _places(holder):
     """Every container, with every key of it."""
     for key in holder if isinstance(holder, dict) else range(len(holder)):
         yield holder, key
@@ -72,58 +66,54 @@ def _places(holder: Any) -> Any:
             yield from _places(holder[key])
 
 
-def damaged(content: bytes, is_json: bool) -> st.SearchStrategy[bytes]:
+def damaged(content, is_json):
     """Either kind of damage; of JSON the second as a rule."""
     return damaged_bytes(content) | damaged_json(content) if is_json else damaged_bytes(content)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"))
 
 
 @pytest.fixture(scope="module")
-def named() -> NamedEdit:
+def named():
     rng = np.random.default_rng(0)
     erasure = AffineErasure(rng.normal(size=(32, 1)), rng.normal(size=(1, 32)), rng.normal(size=32))
     return NamedEdit.of(Edit.at("resid_post", {1: erasure, 2: erasure}), "leace")
 
 
-def refused_in_one_line(read: Callable[[], object]) -> None:
-    said = "nothing"
+def refused_in_one_line(read):
+    line = "nothing"
     try:
         read()
     except UserError as error:
-        said = str(error)
-    assert said.splitlines() == [said]
+        line = str(error)
+    assert line.splitlines() == [line]
 
 
-def copied(source: Path, folder: Path) -> Path:
-    """A fresh copy of a folder."""
+def copied(source, folder):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder)
     return folder
 
 
-def spoil(data: st.DataObject, folder: Path) -> Path:
-    """Damage a file of the folder; give it back."""
+def spoil(data, folder):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    file: Path = data.draw(st.sampled_from(files))
+    file = data.draw(st.sampled_from(files))
     file.write_bytes(data.draw(damaged(file.read_bytes(), file.suffix in JSON)))
     return file
 
 
 @ANY
 @given(data=st.data())
-def test_an_edit(
-    data: st.DataObject, named: NamedEdit, model: LanguageModel, tmp_path: Path
-) -> None:
+def test_an_edit(data, named, model, tmp_path):
     folder = tmp_path / "edit"
     shutil.rmtree(folder, ignore_errors=True)
     named.save(folder)
     spoil(data, folder)
 
-    def use() -> None:
+    def use():
         with applied(model, NamedEdit.load(folder).edit):
             pass
 
@@ -132,9 +122,7 @@ def test_an_edit(
 
 @ANY
 @given(data=st.data(), resummed=st.booleans())
-def test_a_checkpoint(
-    data: st.DataObject, resummed: bool, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint(data, resummed, checkpoint, tmp_path):
     folder = copied(checkpoint, tmp_path / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     file = spoil(data, folder)
@@ -147,7 +135,7 @@ def test_a_checkpoint(
 
 
 @pytest.mark.parametrize("key", ["record", "edits", "config", "template", "form"])
-def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
+def test_an_entry_of_the_wrong_type(key, checkpoint, tmp_path):
     folder = copied(checkpoint, tmp_path / "checkpoint")
     content = json.loads((folder / RECIPE).read_text("utf-8"))
     (folder / RECIPE).write_text(json.dumps({**content, key: -1}), "utf-8")
@@ -157,9 +145,7 @@ def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def checkpoint(
-    model: LanguageModel, named: NamedEdit, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def checkpoint(model, named, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
     how = {"form": "carried", "record": {"record": named.record.to_dict()}}
     save_checkpoint(model, named.edit, folder, texts=["Jane sang"], **how)
@@ -167,18 +153,18 @@ def checkpoint(
 
 
 @cache
-def _run(folder: Path) -> Path:
+def _run(folder):
     return make_run(folder, outputs=2)
 
 
 @ANY
 @given(data=st.data())
-def test_a_run(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_run(data, tmp_path_factory):
     place = tmp_path_factory.getbasetemp()
     folder = copied(_run(place / "run"), place / "spoiled")
     spoil(data, folder)
     refused_in_one_line(lambda: sections(open_run(folder)))
-    manifest: dict[str, Any] = MANIFEST
+    manifest = MANIFEST
     refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, manifest).rows())
 
 
@@ -190,12 +176,12 @@ PROMPTS = """\
 {"text": "She", "categories": ["female"]}, {"text": "He", "categories": ["male"]}]}
 """
 TABLE = "input,output\nShe left, home\nJane sang, well\n"
-READ: dict[str, tuple[str, Callable[[str], object]]] = {
+READ = {
     "prompts.jsonl": (PROMPTS, lambda path: task(data=path, names=ONE_NAME)),
     "prompts.csv": (TABLE, lambda path: task(data=path, names=ONE_NAME)),
 }
 """File → what it may hold, and what reads it."""
-SHIPPED: dict[str, tuple[str, Callable[[str], object]]] = {
+SHIPPED = {
     "axis": ("age", lambda path: task(axis=path, data={"test": []})),
     "data": ("drinks", lambda path: task(data=path, names=ONE_NAME)),
     "texts": ("natural", lambda path: task(texts=path, names=ONE_NAME)),
@@ -210,7 +196,7 @@ for group, (choice, reader) in SHIPPED.items():
 @pytest.mark.parametrize("name", READ)
 @ANY
 @given(data=st.data())
-def test_a_file_of_ones_own(data: st.DataObject, name: str, tmp_path: Path) -> None:
+def test_a_file_of_ones_own(data, name, tmp_path):
     content, read = READ[name]
     file = tmp_path / name
     file.write_bytes(data.draw(damaged(content.encode(), name != "prompts.csv")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,19 +30,19 @@ NUMBER = 5
 
 
 @pytest.fixture
-def shapes() -> Registry:
+def shapes():
     return Registry("shape", GROUP, {"fraction": "fractions:Fraction"})
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN_FILE)
     return path
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path, monkeypatch):
     """A folder on the path into which packages can be installed."""
     monkeypatch.syspath_prepend(str(tmp_path))
     registry._installed.cache_clear()
@@ -69,7 +68,7 @@ def refusal(call, *args, **kwargs) -> str:
 # Ours, and those that a decorator enters
 
 
-def test_ours_are_imported_on_first_use() -> None:
+def test_ours_are_imported_on_first_use():
     script = (
         "import sys\n"
         "from countergen_edit.core.registry import Registry\n"
@@ -82,8 +81,8 @@ def test_ours_are_imported_on_first_use() -> None:
     assert run.stdout == "Stats\n"
 
 
-def test_what_a_decorator_enters_is_like_ours_and_no_name_is_taken_twice(shapes: Registry) -> None:
-    def cell() -> type:
+def test_what_a_decorator_enters_is_like_ours_and_no_name_is_taken_twice(shapes):
+    def cell():
         @shapes.register("square")
         class Square:
             pass
@@ -116,7 +115,7 @@ def closed(side: int, *, depth: int = 2, seed: int = 0) -> tuple[int, int, int]:
     return side, depth, seed
 
 
-def test_settings_are_checked_against_the_signature(shapes: Registry) -> None:
+def test_settings_are_checked_against_the_signature(shapes):
     shapes.register("box")(closed)
     assert shapes.make("box", {"side": 3, "depth": 4}, seed=7) == (3, 4, 7)
     assert refusal(shapes.make, "box", {"side": 3, "dept": 4}, seed=7) == (
@@ -125,34 +124,32 @@ def test_settings_are_checked_against_the_signature(shapes: Registry) -> None:
     assert refusal(shapes.make, "box") == "shape box needs side: give box.side"
 
 
-def test_a_user_cannot_set_what_the_program_adds(shapes: Registry) -> None:
+def test_a_user_cannot_set_what_the_program_adds(shapes):
     shapes.register("open")(two)
     assert "unknown setting of shape open 'depth'" in refusal(
         shapes.make, "open", {"side": 3, "depth": 1}, depth=7
     )
 
 
-def test_kind_says_what_stands_under_a_name_of_ones_own(shapes: Registry, own: Path) -> None:
+def test_kind_says_what_stands_under_a_name_of_ones_own(shapes, file):
     shapes.register("box")(closed)
     assert shapes.make("mine", {"kind": "box", "side": 1}) == (1, 2, 0)
     assert shapes.make("other", {"kind": "box", "side": 2, "depth": 3}) == (2, 3, 0)
     assert refusal(shapes.make, "mine", {"kind": "box"}) == "shape mine needs side: give mine.side"
-    assert shapes.make("mine", {"kind": f"{own}:Square", "side": 2.5}).side == 2.5
+    assert shapes.make("mine", {"kind": f"{file}:Square", "side": 2.5}).side == 2.5
 
 
 # Files
 
 
-def test_a_file_of_ones_own_is_run_once_for_all_its_names(
-    shapes: Registry, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    square, circle = shapes.get(f"{own}:Square"), shapes.get(f"{own}:Circle")
+def test_a_file_of_ones_own_is_run_once_for_all_its_names(shapes, file, monkeypatch):
+    square, circle = shapes.get(f"{file}:Square"), shapes.get(f"{file}:Circle")
     assert sys.modules[square.__module__].loads == [1]
-    assert shapes.make(f"{own}:Circle", {"radius": 2.0}).radius == 2.0
-    assert "needs radius" in refusal(shapes.make, f"{own}:Circle")
-    assert Registry("other", GROUP, {}).get(f"{own}:Circle") is circle
-    monkeypatch.chdir(own.parent)
-    monkeypatch.setenv("HOME", str(own.parent))
+    assert shapes.make(f"{file}:Circle", {"radius": 2.0}).radius == 2.0
+    assert "needs radius" in refusal(shapes.make, f"{file}:Circle")
+    assert Registry("other", GROUP, {}).get(f"{file}:Circle") is circle
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setenv("HOME", str(file.parent))
     assert shapes.get("own.py:Square") is shapes.get("~/own.py:Square") is square
 
 
@@ -166,29 +163,27 @@ def test_a_file_of_ones_own_is_run_once_for_all_its_names(
         ("import sys\nsys.exit('usage: own')\n", "SystemExit: usage: own"),
     ],
 )
-def test_a_file_that_raises_is_one_line(
-    shapes: Registry, own: Path, code: str, reason: str
-) -> None:
-    own.write_text(code)
-    message = refusal(shapes.get, f"{own}:Square")
-    assert message.startswith(f"cannot load shape '{own}:Square': {reason}")
-    own.write_text(OWN_FILE)
-    assert shapes.make(f"{own}:Square").side == 1.0
+def test_a_file_that_raises_is_one_line(shapes, file, code, reason):
+    file.write_text(code)
+    message = refusal(shapes.get, f"{file}:Square")
+    assert message.startswith(f"cannot load shape '{file}:Square': {reason}")
+    file.write_text(OWN_FILE)
+    assert shapes.make(f"{file}:Square").side == 1.0
 
 
-def test_a_missing_file_and_a_missing_name_are_named(shapes: Registry, own: Path) -> None:
-    missing = own.with_name("missing.py")
+def test_a_missing_file_and_a_missing_name_are_named(shapes, file):
+    missing = file.with_name("missing.py")
     assert refusal(shapes.get, f"{missing}:Square") == f"no such file: {missing}"
-    assert "unknown name in" in (message := refusal(shapes.get, f"{own}:Sqare"))
+    assert "unknown name in" in (message := refusal(shapes.get, f"{file}:Sqare"))
     assert "did you mean 'Square'?" in message
-    assert f"say what in it, {own}:Name" in refusal(shapes.get, str(own))
-    assert "is not a class or function, but 5" in refusal(shapes.get, f"{own}:NUMBER")
+    assert f"say what in it, {file}:Name" in refusal(shapes.get, str(file))
+    assert "is not a class or function, but 5" in refusal(shapes.get, f"{file}:NUMBER")
 
 
 # Installed packages
 
 
-def test_an_installed_package_enters_its_own_beside_ours(shapes: Registry, site: Path) -> None:
+def test_an_installed_package_enters_its_own_beside_ours(shapes, site):
     entries = "star = pack_a:Star\nmoon = pack_a:Moon\nsun = pack_a.sun:Sun\nfraction = pack_a:F"
     install(site, "pack_a", entries, "class Star:\n    pass\n")
     assert [*shapes] == ["fraction", "star", "moon", "sun"]
@@ -204,15 +199,15 @@ def test_an_installed_package_enters_its_own_beside_ours(shapes: Registry, site:
 # Names of things
 
 
-def test_what_is_registered_nowhere_is_named_by_its_file(shapes: Registry, own: Path) -> None:
-    square = shapes.get(f"{own}:Square")
+def test_what_is_registered_nowhere_is_named_by_its_file(shapes, file):
+    square = shapes.get(f"{file}:Square")
     elsewhere = Registry("shape", GROUP, {})
     name = elsewhere.name_of(square)
-    assert name == f"{own}:Square"
+    assert name == f"{file}:Square"
     assert elsewhere.get(name) is square
 
 
-def test_another_class_of_the_same_name_is_not_ours(shapes: Registry) -> None:
+def test_another_class_of_the_same_name_is_not_ours(shapes):
     class Fraction:
         pass
 

@@ -1,12 +1,9 @@
 """The reproduction guide: every experiment is in it, and every figure of it is a row's."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,40 +30,40 @@ RECORDS = runs.read_records()
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?")
 
 
-def test_every_experiment_has_an_entry_of_its_name() -> None:
+def test_every_experiment_has_an_entry_of_its_name():
     for path in STUDIES:
         command = f"{path.parent.name} experiment={path.stem}"
         assert ENTRIES[path.stem].command.startswith(command)
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES.values() if e.command], ids=lambda e: e.name)
-def test_every_command_composes_at_the_papers_size_and_short(entry: Any) -> None:
+def test_every_command_composes_at_the_papers_size_and_short(entry):
     for words in (shlex.split(entry.command), *map(entry.words, entry.short)):
         assert composed(words[0], overrides_of(words[0], words[1:]))
 
 
-def test_the_curves_of_the_formula_are_the_papers_alpha() -> None:
+def test_the_curves_of_the_formula_are_the_papers_alpha():
     """At Δ = 0 nothing is scaled, at 1 by exp(λ), at -1 by its inverse; λ = 0 scales nothing."""
-    own = script("guide.scaling")
-    for strength in own.STRENGTHS:
-        below, none, above = own.scaling(strength)[[0, 20, 40]]
+    curves = script("guide.scaling")
+    for strength in curves.STRENGTHS:
+        below, none, above = curves.scaling(strength)[[0, 20, 40]]
         assert (none, above * below) == pytest.approx((1, 1))
         assert np.log(above) == pytest.approx(strength)
     svg = (ROOT / "docs/cid_figure_5.svg").read_text("utf-8")
-    assert all(f"λ={strength:g}" in svg for strength in own.STRENGTHS)
+    assert all(f"λ={strength:g}" in svg for strength in curves.STRENGTHS)
 
 
-def test_every_record_is_of_its_entrys_command_and_rows() -> None:
+def test_every_record_is_of_its_entrys_command_and_rows():
     for (name, column), record in RECORDS.items():
         assert runs.is_current(record, ENTRIES[name], column), f"{name} on {column}: run it again"
 
 
-def test_the_page_is_what_the_records_say() -> None:
+def test_the_page_is_what_the_records_say():
     written = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
     assert written == page.page(PAPERS, RECORDS), "run python scripts/reproduction.py"
 
 
-def test_every_figure_of_the_page_is_a_rows() -> None:
+def test_every_figure_of_the_page_is_a_rows():
     written = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
     for (name, column), record in RECORDS.items():
         section = written.partition(f'<a id="{name.replace("_", "-")}"></a>')[2].partition("<a id")
@@ -83,7 +80,7 @@ def test_every_figure_of_the_page_is_a_rows() -> None:
 
 @pytest.mark.skipif(not TEXTS.is_dir(), reason="the papers' texts are not here")
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda p: p.text)
-def test_every_published_figure_stands_in_the_papers_text(paper: Any) -> None:
+def test_every_published_figure_stands_in_the_papers_text(paper):
     if not (TEXTS / f"{paper.text}.txt").is_file():
         assert not any(f.published for e in paper.entries.values() for f in e.figures)
         return
@@ -104,9 +101,7 @@ ENTRY = {
 }
 
 
-def test_what_is_run_is_recorded_shown_and_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_run_is_recorded_shown_and_not_run_again(tmp_path, monkeypatch):
     monkeypatch.setattr(entries, "ENTRIES", tmp_path)
     entry = entries.entry_of("tiny", ENTRY)
     record = runs.run(entry, "testbed", entries.MODELS, tmp_path / "runs")
@@ -138,13 +133,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_wrong_entry_is_refused_in_one_line(mistake: str) -> None:
+def test_a_wrong_entry_is_refused_in_one_line(mistake):
     change, hint = MISTAKES[mistake]
     with pytest.raises(UserError, match=rf"(?m)\A.*{re.escape(hint)}.*\Z"):
         entries.entry_of("tiny", ENTRY | change)
 
 
-def test_a_name_twice_an_unknown_word_and_a_command_that_fails_are_refused(tmp_path: Path) -> None:
+def test_a_name_twice_an_unknown_word_and_a_command_that_fails_are_refused(tmp_path):
     for name in ("a", "b"):
         content = {"title": name, "entries": {"tiny": ENTRY}}
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content), "utf-8")
@@ -174,7 +169,5 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("how", "rows", "text"), CELLS)
-def test_a_cell_shows_a_row_as_the_entry_says(
-    how: dict[str, Any], rows: list[Row], text: str
-) -> None:
+def test_a_cell_shows_a_row_as_the_entry_says(how, rows, text):
     assert page.cell(entries.Shown("it", {"metric": "m"}, **how), rows) == text

@@ -1,7 +1,5 @@
 """The benchmark at the shapes of real models runs to its end, and names what failed."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path
@@ -15,13 +13,13 @@ SPEED = Path(__file__).parent.parent / "scripts" / "speed"
 
 @pytest.mark.slow
 def test_every_stage_is_measured_against_its_peer_and_the_next_runs_after_one_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.syspath_prepend(SPEED)
     scale = importlib.import_module("scale")
     monkeypatch.setattr(scale, "SQUARE", 64)
 
-    def printed(*words: str) -> dict[str, str]:
+    def printed(*words):
         """What the benchmark prints of a tiny shape, by stage."""
         monkeypatch.setattr("sys.argv", ["scale.py", "tiny", "--texts", "8", *words])
         scale.main()

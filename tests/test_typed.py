@@ -23,7 +23,6 @@ JSON = st.recursive(
 
 
 def is_of(hint: Any, value: object) -> bool:
-    """What strictness means, type by type."""
     if hint is float:
         return type(value) is int or (type(value) is float and math.isfinite(value))
     return type(value) is hint
@@ -33,7 +32,7 @@ def is_of(hint: Any, value: object) -> bool:
 @given(value=JSON)
 @example(value=math.nan)
 @example(value=-math.inf)
-def test_a_value_passes_if_it_is_of_the_type_and_not_otherwise(hint: type, value: object) -> None:
+def test_a_value_passes_if_it_is_of_the_type_and_not_otherwise(hint, value):
     passes = True
     try:
         require(hint, value, "x")
@@ -43,7 +42,7 @@ def test_a_value_passes_if_it_is_of_the_type_and_not_otherwise(hint: type, value
 
 
 @given(value=JSON)
-def test_null_passes_where_it_is_one_of_the_choices(value: object) -> None:
+def test_null_passes_where_it_is_one_of_the_choices(value):
     if value is not None and type(value) is not int:
         with pytest.raises(UserError, match=r"^x=.*: Input should be a (valid|finite) "):
             require(int | None, value, "x")
@@ -64,21 +63,19 @@ def test_null_passes_where_it_is_one_of_the_choices(value: object) -> None:
         (str, ["long"] * 50, "x=['long', "),
     ],
 )
-def test_the_message_says_which_entry_is_wrong_and_how(
-    hint: Any, value: object, message: str
-) -> None:
+def test_the_message_says_which_entry_is_wrong_and_how(hint, value, message):
     with pytest.raises(UserError) as caught:
         require(hint, value, "x")
     assert len(str(caught.value)) < 130
     assert str(caught.value).startswith(message)
 
 
-def test_what_no_config_can_hold_passes_as_it_is() -> None:
+def test_what_no_config_can_hold_passes_as_it_is():
     require(int, object(), "x")  # from Python, whose caller knows
     require(pytest.Item, "x", "x")
 
 
-def test_arguments_are_held_against_a_signature() -> None:
+def test_arguments_are_held_against_a_signature():
     class Eraser:
         def __init__(self, rank: int = 1, *, name: str | None = None) -> None: ...
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 CORPUS = [
     "Jane is a nurse and she works at the hospital.",
     "John is an engineer, working as a manager for his company.",
@@ -21,22 +23,13 @@ END = "<|endoftext|>"
 BOS = "<s>"
 
 
-def _sizes() -> dict[str, Any]:
-    return {
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "max_position_embeddings": CONTEXT,
-    }
-
-
 def config_of(name: str, **settings: Any) -> Callable[[int], Any]:
-    """A maker of a config, by its class and the size of the vocabulary."""
-
     def config(v: int) -> Any:
         import transformers
 
-        return getattr(transformers, name)(vocab_size=v, **_sizes() | settings)
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes |= {"max_position_embeddings": CONTEXT, "vocab_size": v}
+        return getattr(transformers, name)(**sizes | settings)
 
     return config
 
@@ -48,45 +41,17 @@ def _t5(v: int) -> Any:
     return T5Config(vocab_size=v, decoder_start_token_id=1, **sizes)
 
 
-_BART = {
-    f"{part}_{size}": value
-    for part in ("encoder", "decoder")
-    for size, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))
+TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+CLASSES = {"t5": "AutoModelForSeq2SeqLM"} | {
+    family: settings.pop("model", "AutoModelForCausalLM")
+    for family, settings in TABLE["families"].items()
 }
-GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
-WIDE = {**GROUPED, "head_dim": 8}
-EXPERTS = {**GROUPED, "num_experts_per_tok": 2}
-CONFIGS: dict[str, Callable[[int], Any]] = {
-    # GPT-2's own special tokens lie outside of the tiny vocabulary.
-    "gpt2": config_of("GPT2Config", num_hidden_layers=3, bos_token_id=None, eos_token_id=None),
-    "llama": config_of("LlamaConfig", **GROUPED),
-    "gpt_neox": config_of("GPTNeoXConfig", intermediate_size=64),
-    "opt": config_of("OPTConfig", word_embed_proj_dim=32, ffn_dim=64),
-    "qwen2": config_of("Qwen2Config", **GROUPED),
-    "gemma": config_of("GemmaConfig", **WIDE),
+CONFIGS = {"t5": _t5} | {
+    family: config_of(settings.pop("config"), **settings)
+    for family, settings in TABLE["families"].items()
 }
-FAMILIES: list[str] = list(CONFIGS)
-# bitsandbytes reads widths below a block of 64 wrongly on some CPUs.
-CONFIGS["wide_llama"] = config_of(
-    "LlamaConfig",
-    hidden_size=64,
-    intermediate_size=128,
-    num_key_value_heads=2,
-    max_position_embeddings=256,
-)
-# The sixth block has no window. For GGUF files transformers assumes heads 256 wide, the default.
-CONFIGS["gemma3_text"] = config_of(
-    "Gemma3TextConfig", num_hidden_layers=6, intermediate_size=64, sliding_window=8
-)
+FAMILIES = ["gpt2", "llama", "gpt_neox", "opt", "qwen2", "gemma"]
 ENCODER_DECODERS = ("t5", "bart")
-CLASSES = dict.fromkeys(ENCODER_DECODERS, "AutoModelForSeq2SeqLM")
-"""The class of a family's models, where it is not AutoModelForCausalLM."""
-CONFIGS |= {
-    "t5": _t5,
-    "bart": config_of(
-        "BartConfig", d_model=32, decoder_start_token_id=1, forced_eos_token_id=None, **_BART
-    ),
-}
 WITH_BOS = ("llama", "wide_llama", "gemma", "gemma3_text")
 
 
@@ -119,7 +84,7 @@ def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
     import torch
     import transformers
 
-    kind = getattr(transformers, CLASSES.get(family, "AutoModelForCausalLM"))
+    kind = getattr(transformers, CLASSES[family])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = CONFIGS[family](len(tokenizer))
@@ -133,7 +98,6 @@ def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
 
 
 def tiny_model(family: str) -> Any:
-    """The family's model with its tokenizer, in memory."""
     from countergen_edit.models import from_pretrained_objects
 
     tokenizer = tiny_tokenizer()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -16,11 +15,13 @@ from countergen_edit.cli import composing
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import read_rows
 from tests.models.test_gguf import script
+from tests.runs.runs import value
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 ENVIRONMENT = {
@@ -49,8 +50,6 @@ TINY = {
 
 
 class Ended(NamedTuple):
-    """A command that has ended."""
-
     code: int
     out: str
     err: str
@@ -62,7 +61,6 @@ class Ended(NamedTuple):
 
 
 def call(*words: object) -> Ended:
-    """Run a command."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -102,10 +100,7 @@ def rows_of(folder: Path | str, *metrics: str, **columns: object) -> list[Row]:
 
 
 def value_of(folder: Path | str, metric: str, **columns: object) -> float:
-    """The value of the only such row."""
-    [row] = rows_of(folder, metric, **columns)
-    assert row.value is not None
-    return row.value
+    return value(read_rows(Path(folder) / RESULTS), metric, **columns)
 
 
 def names(*counts: int, **others: int) -> str:
@@ -121,13 +116,11 @@ def sets(family: str, splits: Iterable[str] = SPLITS) -> list[str]:
 
 def prompt_file(name: str, texts: Sequence[str], *outputs: str) -> str:
     """A file of prompts with the same outputs, as data."""
-    lines = (json.dumps({"input": text, "outputs": [*outputs]}) for text in texts)
-    Path(name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    write_json_lines(Path(name), ({"input": text, "outputs": [*outputs]} for text in texts))
     return f"data={name}"
 
 
 def composed(command: str, *words: str) -> Any:
-    """The configuration of a command, unchecked."""
     return composing.composed(command, overrides_of(command, words))
 
 
@@ -142,6 +135,5 @@ def has(config: Any, key: str) -> bool:
 
 @cache
 def entries() -> dict[str, Any]:
-    """The entries of the reproduction guide by their experiment."""
     papers = script("guide.entries").read_papers()
     return {entry.name: entry for paper in papers for entry in paper.entries.values()}

@@ -1,7 +1,5 @@
 """Audits of models, axes, erasers and prompts of any kind measure what they can."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from countergen_edit import api
 from countergen_edit.decisions.significance import is_significant
-from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.run import open_run
 from countergen_edit.testbed import directory
 from tests.cli.support import fails, names, rows_of, said, sets, value_of
@@ -29,24 +26,21 @@ GENERATING = ["eraser=none", "metric=[fairpair,cid]", *SMALL]
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def t5(tmp_path_factory):
     return tiny_model_dir("t5", tmp_path_factory.mktemp("models") / "t5")
 
 
 @pytest.fixture(scope="module")
-def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(t5, tmp_path_factory):
     """An audit of a T5 and one of the testbed, measured as they came."""
     folder = tmp_path_factory.mktemp("runs")
     said("audit", f"model={t5}", *GENERATING, f"run_dir={folder / 't5'}")
-    every = ["metric=[r,paraphrases,fairpair,cid,off_target]", names(8, 4, 6, 2, few=4)]
-    own = ["data=testbed", "eraser=none", *every, *SMALL]
-    said("audit", *own, f"run_dir={folder / 'testbed'}")
+    every = ["metric=[r,paraphrases,fairpair,cid,off_target]", names(8, 4, 6, 2, few=4), *SMALL]
+    said("audit", "data=testbed", "eraser=none", *every, f"run_dir={folder / 'testbed'}")
     return folder
 
 
-def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(
-    t5: Path, runs: Path
-) -> None:
+def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(t5, runs):
     before = (runs / "t5/results.jsonl").read_bytes()
     printed = said("audit", f"model={t5}", *GENERATING, f"run_dir={runs / 't5'}")
     assert (runs / "t5/results.jsonl").read_bytes() == before
@@ -56,7 +50,7 @@ def test_a_t5_is_measured_from_the_command_line_and_not_measured_again(
     assert "Contrastive decoding" in printed
 
 
-def test_what_cannot_be_measured_names_what_can(t5: Path) -> None:
+def test_what_cannot_be_measured_names_what_can(t5):
     line = fails("audit", f"model={t5}", "eraser=none", "metric=[r,cid]")
     assert "metric=r needs likelihoods" in line
     assert "metric=[fairpair,cid]" in line
@@ -64,17 +58,17 @@ def test_what_cannot_be_measured_names_what_can(t5: Path) -> None:
     assert "eraser=none metric=[fairpair,cid]" in line
 
 
-def test_no_edit_of_it_can_be_saved(runs: Path) -> None:
+def test_no_edit_of_it_can_be_saved(runs):
     line = fails("edit", f"run={runs / 'testbed'}", "save=edited")
     assert "made no edit: nothing to save" in line
 
 
-def audited(*words: str) -> api.Run:
+def audited(*words):
     said("audit", *words, "run_dir=run")
     return api.load_run("run")
 
 
-def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said() -> None:
+def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said():
     run = audited("axis=age")
     assert {row.metric for row in run.results.rows} == {"in_vocabulary"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
@@ -85,14 +79,11 @@ def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said() -> 
     assert Path("run/report.html").is_file()
 
 
-def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together() -> None:
-    run = audited(
-        "axis=[gender,nationality]",
-        "data.test=[{source: testbed, family: occupations, first_names: 4}]",
-        "eraser=none",
-        "metric=[r,intersections]",
-        "groups=[egypt_female,usa_female,egypt_male,usa_male]",
-    )
+def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together():
+    words = ["axis=[gender,nationality]", "eraser=none", "metric=[r,intersections]"]
+    words.append("groups=[egypt_female,usa_female,egypt_male,usa_male]")
+    words.append("data.test=[{source: testbed, family: occupations, first_names: 4}]")
+    run = audited(*words)
     marginal = {(r.axis, r.group_a, r.group_b): r for r in run.results.unedited("marginal_effect")}
     assert {axis for axis, *_ in marginal} == {"gender", "nationality"}
     gender = marginal["gender", "female", "male"]
@@ -104,29 +95,28 @@ def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together()
     assert "add up to" in " ".join(run.findings)
 
 
-def solved(experiment: str) -> list[Row]:
+def solved(experiment):
     """The rows of edits on test data."""
     small = [names(4, 4, 4, 2, few=4), *sets("occupations"), "cost=agreement"]
     said("audit", f"experiment={experiment}", *small, "run_dir=run")
     return [row for row in rows_of("run", split="test", baseline=False) if row.eraser]
 
 
-def effects(rows: list[Row]) -> dict[str, float | None]:
+def effects(rows):
     return {row.eraser: row.value for row in rows if row.metric == "mean_abs_r"}
 
 
-def test_the_game_ends_where_the_closed_form_is() -> None:
+def test_the_game_ends_where_the_closed_form_is():
     effect = effects(solved("rlace_cvxpy"))
     assert set(effect) == {"rlace", "game", "cvxpy"}
     assert effect["game"] == pytest.approx(effect["rlace"], abs=1e-3)
     assert effect["cvxpy"] == pytest.approx(effect["rlace"], abs=1e-3)
-    findings = " ".join(open_run("run").findings)
     text = "the published game has a closed form, the difference of the group means"
-    assert text in findings
+    assert text in " ".join(open_run("run").findings)
     assert {row.eraser for row in rows_of("run") if row.detail.get("remark")} == {"rlace"}
 
 
-def test_what_may_move_a_little_is_another_map_of_the_same_rank() -> None:
+def test_what_may_move_a_little_is_another_map_of_the_same_rank():
     effect = effects(rows := solved("preserving_within"))
     assert set(effect) == {"preserving", "within"}
     assert effect["within"] != effect["preserving"]
@@ -152,30 +142,29 @@ PAIRS = {
 """Both sides of each prompt, written by hand, and its outputs."""
 
 
-def brute_force(pairs: dict[tuple[str, str], list[str]]) -> float:
+def brute_force(pairs):
     """Root mean square of log P(output | female) - log P(output | male), each text alone."""
-    own = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float64).eval()
+    model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float64).eval()
     tokenizer = AutoTokenizer.from_pretrained(directory())
 
-    def log_p(prompt: str, output: str) -> float:
+    def log_p(prompt, output):
         ids = tokenizer(prompt + output)["input_ids"]
         start = len(tokenizer(prompt)["input_ids"])
         with torch.no_grad():
-            logits = own(torch.tensor([ids])).logits[0].log_softmax(-1)
+            logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
         return float(sum(logits[i - 1, ids[i]] for i in range(start, len(ids))))
 
     gaps = [log_p(f, o) - log_p(m, o) for (f, m), outputs in pairs.items() for o in outputs]
     return float(np.sqrt(np.mean(np.square(gaps))))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_group_effect_is_that_of_the_right_counterparts(name: str) -> None:
-    outputs: dict[str, list[str]] = {}
-    for (female, _), own in PAIRS[name].items():
-        outputs[female] = outputs.get(female, []) + own
-    rows = [{"input": text, "outputs": own} for text, own in outputs.items()]
-    Path("own.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+def test_the_group_effect_is_that_of_the_right_counterparts(name):
+    outputs = {}
+    for (female, _), words in PAIRS[name].items():
+        outputs.setdefault(female, []).extend(words)
+    rows = [json.dumps({"input": text, "outputs": words}) for text, words in outputs.items()]
+    Path("own.jsonl").write_text("\n".join(rows), "utf-8")
     words = ["eraser=none", "metric=r", "cost=null", "model.dtype=float64", "run_dir=run"]
     said("audit", "data=own.jsonl", *words)
     effect = value_of("run", "group_effect")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -27,17 +26,17 @@ class Case(NamedTuple):
     files: Mapping[str, str | bytes]
 
 
-def cases() -> list[Case]:
+def cases():
     made = []
     for needs in ("nothing", "torch", "model", "inspect_ai"):
         for command, answers in LISTS[needs].items():
             for answer in answers if isinstance(answers, list) else [{"says": answers}]:
                 files = {name: content for name, content in answer.items() if name != "says"}
                 made.append(Case(needs, command, answer["says"], files))
-    deep, number = "[" * 100_000, f'{{"input": "She left", "outputs": [{"9" * 5000}]}}\n'
+    number = f'{{"input": "She left", "outputs": [{"9" * 5000}]}}\n'
     cell = f"input,output\n{'a' * 140_000}, home\n"
     for name, content, says in (
-        ("p.jsonl", deep, "p.jsonl: nested too deeply"),
+        ("p.jsonl", "[" * 100_000, "p.jsonl: nested too deeply"),
         ("p.jsonl", number, "p.jsonl, line 1: not JSON"),
         ("p.csv", cell, "p.csv, line 2: not CSV (field larger than field limit"),
     ):
@@ -57,7 +56,7 @@ AT_ONCE = [case for case in CASES if case.needs == "nothing"]
 LATER = [case for case in CASES if case.needs != "nothing"]
 
 
-def attempt(case: Case, folder: Path) -> dict[str, Any]:
+def attempt(case, folder):
     """What a command does in a folder of its own that holds the files."""
     from countergen_edit.cli.main import main
 
@@ -65,52 +64,49 @@ def attempt(case: Case, folder: Path) -> dict[str, Any]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    before = Path.cwd()
-    os.chdir(folder)
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stderr(printed),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
             code = main([FEW if word == "FEW" else word for word in shlex.split(case.command)])
     except SystemExit as stop:
         code = int(stop.code or 0)
-    finally:
-        os.chdir(before)
-    found = {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    left = sorted({path.relative_to(folder).as_posix() for path in found} - {*case.files})
+    files = {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    left = sorted({path.relative_to(folder).as_posix() for path in files} - {*case.files})
     torch = "torch" in sys.modules and case.needs == "nothing"
-    return {"code": code, "said": said.getvalue().strip(), "left": left, "early_torch": torch}
+    return {"code": code, "line": printed.getvalue().strip(), "left": left, "early_torch": torch}
 
 
 @pytest.fixture(scope="module")
-def at_once(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def at_once(tmp_path_factory):
     """What comes of all that must be answered before torch is imported, in one fresh process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cli.test_bad_inputs", tmp_path_factory.mktemp("at_once")],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [sys.executable, "-m", "tests.cli.test_bad_inputs"]
+    words = [*program, tmp_path_factory.mktemp("at_once")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == len(AT_ONCE), done.stderr
     return outcomes
 
 
-def require_answered(case: Case, outcome: dict[str, Any]) -> None:
-    said = outcome.pop("said")
-    assert said.startswith(f"countergen-edit: error: {case.says}")
-    assert len(said.splitlines()) == 1
+def require_answered(case, outcome):
+    line = outcome.pop("line")
+    assert line.startswith(f"countergen-edit: error: {case.says}")
+    assert len(line.splitlines()) == 1
     assert outcome == {"code": 2, "left": [], "early_torch": False}
 
 
 @pytest.mark.parametrize("at", range(len(AT_ONCE)), ids=lambda at: AT_ONCE[at].command)
-def test_a_bad_input_gets_its_line_at_once(at: int, at_once: list[dict[str, Any]]) -> None:
+def test_a_bad_input_gets_its_line_at_once(at, at_once):
     require_answered(AT_ONCE[at], at_once[at])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", LATER, ids=lambda case: case.command)
-def test_a_bad_input_gets_its_line_late(case: Case, tmp_path: Path) -> None:
+def test_a_bad_input_gets_its_line_late(case, tmp_path):
     pytest.importorskip("torch" if case.needs == "model" else case.needs)
     require_answered(case, attempt(case, tmp_path))
 

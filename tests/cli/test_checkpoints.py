@@ -1,7 +1,5 @@
 """Checkpoints hold the edit that was audited, of one axis or several, in a template or without."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -14,12 +12,12 @@ from huggingface_hub import ModelCard
 import countergen_edit as ce
 from countergen_edit.edits.checkpoints import load_checkpoint, open_checkpoint
 from countergen_edit.metrics.r.formula import r_values
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import load_model
 from countergen_edit.reports.blocks import Number
 from countergen_edit.testbed import directory
-from tests.cli.support import Ended, call, fails, names, rows_of, said, sets, value_of
+from tests.cli.support import call, fails, names, rows_of, said, sets, value_of
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -29,40 +27,37 @@ SMALL += [*sets("occupations", ["test"]), names(12, 6, 8, 4, few=6)]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     place = tmp_path_factory.mktemp("edit")
     said("edit", *SMALL, f"run_dir={place / 'run'}", f"save={place / 'saved'}")
     return place / "saved"
 
 
-def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
+def test_the_card_is_valid_and_its_figures_are_the_runs(finished):
     card = ModelCard.load(finished / "README.md")  # refuses metadata that the hub would
     assert card.data.library_name == "transformers"
-    name = open_checkpoint(finished).record["record"]["id"]
+    record = open_checkpoint(finished).record
+    name = record["record"]["id"]
     for metric in ("mean_abs_r", "agreement", "perplexity_ratio"):
         rows = rows_of(finished.parent / "run", metric, split="test", edit=name)
         values = [Number(row.value).in_text for row in rows]
-        assert values
         assert any(value.split(" ")[0] in card.text for value in values)
-    record = open_checkpoint(finished).record
     for text in (*(record[f"{of}_hash"] for of in ("model", "data")), "eraser=mean_difference"):
         assert text in card.text
     assert "trust_remote_code" not in card.text  # folded
 
 
-def test_the_edit_that_a_run_kept_is_saved_as_it_was(finished: Path) -> None:
+def test_the_edit_that_a_run_kept_is_saved_as_it_was(finished):
     """Nothing is fitted or measured: the same weights, from the run's own folder."""
     run = finished.parent / "run"
     before = (run / "results.jsonl").read_bytes()
     assert "mean_difference-1@attn_out.3" in said("edit", f"run={run}", "save=again")
-    weights = [(path / "model.safetensors").read_bytes() for path in (finished, Path("again"))]
-    assert weights[0] == weights[1]
+    first, second = (p / "model.safetensors" for p in (finished, Path("again")))
+    assert first.read_bytes() == second.read_bytes()
     assert (run / "results.jsonl").read_bytes() == before
 
 
-def test_chat_continues_each_line_of_a_pipe_with_both_models(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_continues_each_line_of_a_pipe_with_both_models(finished, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("Mary works as a\n\nJohn is\n"))
     out = said("chat", finished, "max_new_tokens=3")
     assert out.count("original") == out.count("edited") == 2
@@ -70,9 +65,7 @@ def test_chat_continues_each_line_of_a_pipe_with_both_models(
     assert "> John is" in out
 
 
-def test_chat_refuses_a_line_that_is_not_utf_8(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_refuses_a_line_that_is_not_utf_8(finished, monkeypatch):
     piped = io.TextIOWrapper(io.BytesIO("Mary is\nJosé is\n".encode("latin-1")), "utf-8")
     monkeypatch.setattr("sys.stdin", piped)
     error = fails("chat", finished, "max_new_tokens=1")
@@ -84,7 +77,7 @@ OF_LEACE = ["eraser=leace", "metric=r", "cost=kl", names(**COUNTS)]
 AT_4 = [*OF_LEACE, "edit=mlp_out", "edit.layers=[4]"]
 
 
-def of_axis(axis: str) -> list[str]:
+def of_axis(axis):
     # The testbed's own file says which texts it takes; a checkpoint's folder says nothing.
     if axis == "nationality":
         return ["axis=nationality", "data=nationality", "texts=testbed"]
@@ -93,70 +86,70 @@ def of_axis(axis: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """An edit over gender, and one over nationality added to it."""
     place = tmp_path_factory.mktemp("axes")
     first = [*of_axis("gender"), f"run_dir={place}/run_1", f"save={place}/first"]
     said("edit", *AT_4, *first)
     added = [f"model={place}/first", *of_axis("nationality"), f"run_dir={place}/run_2"]
-    told = said("edit", *AT_4, *added, f"save={place}/added")
-    assert "Edited before and not measured again: gender" in told
+    printed = said("edit", *AT_4, *added, f"save={place}/added")
+    assert "Edited before and not measured again: gender" in printed
     return place
 
 
-def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
+def test_the_folder_tells_each_edit_with_its_axis(place):
     record = open_checkpoint(place / "added").record
     assert record["model"] == "first"  # no path
-    assert [edit["axis"] for edit in record["edits"]] == ["gender", "nationality"]
-    assert [edit["places"] for edit in record["edits"]] == [["mlp_out.4"], ["mlp_out.4"]]
+    edits = [(edit["axis"], edit["places"]) for edit in record["edits"]]
+    assert edits == [("gender", ["mlp_out.4"]), ("nationality", ["mlp_out.4"])]
     card = ModelCard.load(place / "added" / "README.md")
     assert {"gender", "nationality"} <= {*card.data.tags}
     assert "| Concept | nationality: " in card.text
 
 
-def test_a_checkpoint_with_code_takes_no_further_edit(place: Path) -> None:
+def test_a_checkpoint_with_code_takes_no_further_edit(place):
     carried = ["form=carried", *of_axis("gender"), "run_dir=run", "save=carried"]
     said("edit", *OF_LEACE, "edit.layers=[4]", *carried)
     error = fails("edit", *AT_4, "model=carried", *of_axis("nationality"), "save=both")
     assert "carries an edit beside its weights: edit a checkpoint of stock weights" in error
 
 
-def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
+def rows_under(path, edit):
     return {(*r.key[:-2],): r for r in rows_of(path, edit=edit, split="test")}
 
 
-def test_an_audit_of_the_checkpoint_measures_what_the_run_did(place: Path) -> None:
+def test_an_audit_of_the_checkpoint_measures_what_the_run_did(place):
     """From the saved folder, nothing fitted: the figures of the card."""
     words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis("nationality")]
     said("audit", *words, names(**COUNTS), "run_dir=run")
-    own = rows_under(Path("run"), UNEDITED)
+    checkpoint = rows_under(Path("run"), UNEDITED)
     whole = rows_under(place / "run_2", open_checkpoint(place / "added").record["record"]["id"])
-    alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
+    figures = ("group_effect", "mean_abs_r")
+    alike = [key for key in checkpoint if key in whole and key[0] in figures]
     assert len(alike) >= 2
     for key in alike:
-        assert own[key].value == pytest.approx(whole[key].value, abs=1e-4)
+        assert checkpoint[key].value == pytest.approx(whole[key].value, abs=1e-4)
     before = rows_under(place / "run_2", UNEDITED)
     effect = next(key for key in alike if key[0] == "group_effect")
-    assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
+    assert checkpoint[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
 
 TRAITS = sets("traits")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("debias") / "run"
     quick = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]", *TRAITS]
     said("debias", "form=carried", *quick, f"run_dir={folder}")
     return folder
 
 
-def edit_of(run: Path) -> str:
-    """The id of the edit that was measured on test data."""
+def edit_of(run):
     return next(r.edit for r in rows_of(run, eraser="preserving", split="test"))
 
 
-def require_audited(run: Path, edit: str) -> None:
+def require_audited(run, edit):
     """The saved model has the mean |R| that the run has of its edit."""
     [data] = [s for s in ce.task("gender", "contexts").test if s.name == "traits_test"]
     again = float(np.abs(r_values(score(load_checkpoint(run / "checkpoint"), data))).mean())
@@ -164,7 +157,7 @@ def require_audited(run: Path, edit: str) -> None:
     assert again == pytest.approx(audited, abs=1e-4)
 
 
-def test_the_search_has_seen_no_test_set(run: Path) -> None:
+def test_the_search_has_seen_no_test_set(run):
     rows = rows_of(run)
     first = next(i for i, row in enumerate(rows) if row.unit.startswith("gender/test/"))
     searched = rows[:first]
@@ -174,25 +167,24 @@ def test_the_search_has_seen_no_test_set(run: Path) -> None:
     assert all(row.detail["cost_test"] is None for row in searched if row.metric == "cost")
 
 
-def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
+def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run):
     edit = edit_of(run)
-    kept = [
-        value_of(run, "agreement", split="test", group_b="male", edit=e) for e in ("none", edit)
-    ]
-    assert kept[0] - kept[1] <= 0.01
+    about = {"split": "test", "group_b": "male"}
+    before, after = (value_of(run, "agreement", edit=e, **about) for e in ("none", edit))
+    assert before - after <= 0.01
     assert value_of(run, "perplexity_ratio", edit=edit, split="test") <= 1.01
     assert value_of(run, "kl", edit=edit, split="test") <= 0.05
     assert value_of(run, "group_effect_removed", edit=edit) > 0.85
 
 
-def test_the_saved_model_is_the_one_that_was_audited(run: Path) -> None:
+def test_the_saved_model_is_the_one_that_was_audited(run):
     require_audited(run, edit_of(run))
     saved = {p.name for p in (run / "checkpoint").iterdir()}
     assert saved >= {"README.md", "model.edited.safetensors"}
     assert (run / "report.html").is_file()
 
 
-def test_where_no_edit_fits_nothing_is_saved() -> None:
+def test_where_no_edit_fits_nothing_is_saved():
     words = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]"]
     ended = call("debias", *words, "cost.agreement.budget=1e-7", *TRAITS, "run_dir=run")
     assert ended.code == 1
@@ -203,7 +195,7 @@ def test_where_no_edit_fits_nothing_is_saved() -> None:
     assert "mean_difference" in Path("run/report.html").read_text("utf-8")
 
 
-def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_weights() -> None:
+def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_weights():
     from transformers import AutoModelForCausalLM
 
     run = Path("run")
@@ -211,11 +203,10 @@ def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_wei
     settings = {"steps": 60, "contexts": 64, "learning_rate": 0.01}
     words += [f"eraser.distilled.{key}={value}" for key, value in settings.items()]
     printed = said("debias", *words, *TRAITS, "run_dir=run")
-    [own] = rows_of(run, "own_contexts")
-    assert own.detail["to_erase"] > 0
-    assert own.detail["examples"]
+    [contexts] = rows_of(run, "own_contexts")
+    assert contexts.detail["to_erase"] > 0
+    assert contexts.detail["examples"]
     [removed] = rows_of(run, "bias_removed", split="test", eraser="distilled")
-    assert removed.value is not None
     assert removed.value > 0.5
     assert "Saved (folded)" in printed
     assert "Contexts that the model wrote" in (run / "report.html").read_text("utf-8")
@@ -226,38 +217,37 @@ def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_wei
     assert Path("adapter/adapter_model.safetensors").is_file()
 
 
-def against_original(checkpoint: Path, folder: str, *words: str) -> Ended:
+def against_original(checkpoint, folder, *words):
     """An audit of a checkpoint, which is compared with its unedited model."""
-    own = ["texts=testbed", "eraser=none", "metric=[r]", "cost=[agreement]", *TRAITS]
-    return call("audit", f"model={checkpoint}", f"run_dir={folder}", *own, *words)
+    small = ["texts=testbed", "eraser=none", "metric=[r]", "cost=[agreement]", *TRAITS]
+    return call("audit", f"model={checkpoint}", f"run_dir={folder}", *small, *words)
 
 
-def test_an_audit_of_a_checkpoint_says_what_it_changed(run: Path) -> None:
+def test_an_audit_of_a_checkpoint_says_what_it_changed(run):
     printed = against_original(run / "checkpoint", "after").words
     assert "Compared with the source model testbed:" in printed
     assert "after against original, group effect: lower on traits." in printed
-    was, came = (
-        value_of(folder, "mean_abs_r", edit="none", dataset="traits_test")
-        for folder in (run, "after/original")
-    )
-    assert came == pytest.approx(was, abs=1e-9)
+    about = {"edit": "none", "dataset": "traits_test"}
+    before, again = (value_of(p, "mean_abs_r", **about) for p in (run, "after/original"))
+    assert again == pytest.approx(before, abs=1e-9)
 
 
-def test_without_its_original_a_checkpoint_is_audited_alone(run: Path, here: Path) -> None:
+def test_without_its_original_a_checkpoint_is_audited_alone(run, here):
     checkpoint = run / "checkpoint"
     ended = against_original(checkpoint, "after", "original=null")
     assert ended.code == 0
     assert "Compared with" not in ended.out
     assert not Path("after/original").exists()
     another = tiny_model_dir("gpt2", here / "another")
-    ended = against_original(checkpoint, "after", f"original={another}")
-    assert (ended.code, "is not the model that" in ended.err) == (2, True)
-    ended = against_original(another, "own", "original=testbed")
-    assert ended.code == 2
-    assert "another is not a checkpoint of this package" in ended.err
+    for model, original, says in (
+        (checkpoint, another, "is not the model that"),
+        (another, "testbed", "another is not a checkpoint of this package"),
+    ):
+        ended = against_original(model, "refused", f"original={original}")
+        assert (ended.code, says in ended.err) == (2, True)
 
 
-def test_only_edits_that_stock_weights_hold_are_searched_unless_they_are_to_be_carried() -> None:
+def test_only_edits_that_stock_weights_hold_are_searched_unless_they_are_to_be_carried():
     budgets = {"perplexity": 100, "kl": 100, "legitimate_differences": 100, "agreement": 1}
     wide = [f"cost.{cost}.budget={budget}" for cost, budget in budgets.items()]
     words = ["eraser=[gated,preserving]", "metric=[r]", "combine=1", "layers=[4]", *wide, *TRAITS]
@@ -278,8 +268,7 @@ RUN += ["edit=attn_out", "edit.layers=[3]", "metric=r"]
 
 
 @pytest.fixture(scope="module")
-def templated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The testbed with a chat template, of words that it knows."""
+def templated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("template") / "templated"
     shutil.copytree(directory(), folder)
     tokenizer = load_model(folder).tokenizer
@@ -289,43 +278,41 @@ def templated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def saved(templated: Path) -> Path:
+def saved(templated):
     """A checkpoint that was made in the template; its run lies beside it."""
-    own = [f"model={templated}", "model.template=chat", f"model.instruction={TOLD}"]
+    chat = [f"model={templated}", "model.template=chat", f"model.instruction={TOLD}"]
     place = templated.parent
-    own += ["eraser=mean_difference", "cost=[perplexity]", f"run_dir={place / 'run'}"]
-    said("edit", *RUN, *own, f"save={place / 'saved'}")
+    chat += ["eraser=mean_difference", "cost=[perplexity]", f"run_dir={place / 'run'}"]
+    said("edit", *RUN, *chat, f"save={place / 'saved'}")
     return place / "saved"
 
 
-def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved: Path) -> None:
+def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved):
     run = saved.parent / "run"
-    told = json.loads((run / "manifest.json").read_text())["template"]
-    assert told["instruction"] == TOLD
-    assert json.loads((saved / "recipe.json").read_text())["template"] == told
+    template = json.loads((run / "manifest.json").read_text())["template"]
+    assert template["instruction"] == TOLD
     card, page = ((saved / "README.md").read_text(), (run / "report.html").read_text())
     assert all(f"as the beginning of its reply to “{TOLD}”" in text for text in (card, page))
-    assert told["sha256"] in card
+    assert template["sha256"] in card
     # What was saved of a run is saved again as it was measured.
     said("edit", f"run={run}", "save=again")
-    assert json.loads(Path("again/recipe.json").read_text())["template"] == told
+    for folder in (saved, Path("again")):
+        assert json.loads((folder / "recipe.json").read_text())["template"] == template
 
 
-def test_no_figure_is_that_of_texts_as_they_stand(saved: Path, templated: Path) -> None:
+def test_no_figure_is_that_of_texts_as_they_stand(saved, templated):
     audit = ["audit", *RUN, "cost=null", "eraser=none", f"model={templated}", "run_dir=plain"]
     said(*audit)
     inside, plain = (
         {row.key: row.value for row in rows_of(run, "mean_abs_r")}
         for run in (saved.parent / "run", "plain")
     )
-    assert {inside[key] == plain[key] for key in plain} == {False}
+    assert not [key for key in plain if inside[key] == plain[key]]
     # The folder of one is not continued by the other.
     assert "belongs to another run" in fails(*audit, "model.template=auto")
 
 
-def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
-    saved: Path, templated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(saved, templated, monkeypatch):
     replies = []
     for template in ([], ["model.template=none"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as a\n"))

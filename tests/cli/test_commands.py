@@ -4,17 +4,13 @@ Where a reader has something that a test has not, a stand-in takes its place: a 
 random-weight model in a directory of that name; runs, files and checkpoints are made beforehand.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,17 +66,13 @@ OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 """
 
 
-def printed() -> list[str]:
-    """Each command once, without its comment."""
-    found = [line for text in (README, *PAGES.values()) for line in commands(text)]
-    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in found))
+LINES = chain.from_iterable(map(commands, (README, *PAGES.values())))
+PRINTED = dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in LINES)
+"""Each command once, without its comment."""
+HERE = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
 
 
-PRINTED = printed()
-OWN = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
-
-
-def small(command: str, words: list[str], place: Path) -> list[str]:
+def small(command, words, place):
     """A command's words, and the settings that make it small unless it gives them."""
     given = [word for word in words if word not in ("--help", "--multirun")]
     config, _ = completed(command, overrides_of(command, given))
@@ -101,26 +93,21 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     more = ["eraser.distilled.contexts=16"] * trains + ["metric.decisions.names=2"] * decides
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")
-    return (
-        words
-        + more
-        + [
-            f"{key}={value}"
-            for key, value in sizes.items()
-            if _is_setting(config, key) and key not in named
-            if not (layered and key.endswith("layers"))
-        ]
-    )
+    sizes = {key: size for key, size in sizes.items() if _is_setting(config, key)}
+    for key, size in sizes.items():
+        if key not in named and not (layered and key.endswith("layers")):
+            more.append(f"{key}={size}")
+    return words + more
 
 
-def _is_setting(config: Any, key: str) -> bool:
+def _is_setting(config, key):
     *parents, last = key.split(".")
     for parent in parents:
         config = config.get(parent) or {}
     return last in config and (config[last] is not None or last in UNSET)
 
 
-def make_model(folder: Path) -> None:
+def make_model(folder):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -135,7 +122,7 @@ def make_model(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory):
     """A folder in which every command finds what it names."""
     place = tmp_path_factory.mktemp("commands")
     with contextlib.chdir(place):
@@ -152,9 +139,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         Path("mine.py").write_text(OWN_ERASER, "utf-8")
         make_benchmarks(place / "benchmarks")
         run = ["data=testbed", "eraser=leace", "metric=r"]
-        one, gate = ["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]
-        for own in (one, gate):
-            said("audit", *small("audit", [*run, *own], place))
+        for more in (["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]):
+            said("audit", *small("audit", [*run, *more], place))
         said("edit", "run=runs/one", "save=debiased")
         said("edit", "run=runs/gate", "form=carried", "save=gated")
         for name in ("two", "debias", "real", "disability", "gender_identity"):
@@ -165,20 +151,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(place, monkeypatch):
     monkeypatch.chdir(place)
     return place
 
 
-@pytest.mark.parametrize(("number", "line"), [*enumerate(OWN)])
-def test_every_command_runs(
-    number: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("number", "line"), [*enumerate(HERE)])
+def test_every_command_runs(number, line, place, monkeypatch):
     if "action=effect" in line:  # similarity of sentences needs an extra
         pytest.importorskip("sentence_transformers")
     directory = "debiased" if " chat " in line else "path/to/an/instruct/model"
-    for word, own in {**WORDS, "DIR": directory}.items():
-        line = line.replace(word, own)
+    for word, instead in {**WORDS, "DIR": directory}.items():
+        line = line.replace(word, instead)
     line = DEEP.sub("2", line)
     _, command, *words = shlex.split(line)
     words = [re.sub(rf"^({'|'.join(OUTPUTS)})=.*", rf"\1=made/{number}", word) for word in words]

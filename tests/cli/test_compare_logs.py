@@ -1,7 +1,5 @@
 """`compare` holds logs of other tools against each other, item by item, in tables like ours."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -9,9 +7,9 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
-from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.blocks import Number
 from countergen_edit.runs.compare import paired_items
-from countergen_edit.runs.logs import Log, read_log
+from countergen_edit.runs.logs import read_log
 from tests.cli.support import said
 from tests.reports.runs import make_run
 from tests.runs.foreign_logs import DOCS, answered, inspect_log, lm_eval, sample, scored
@@ -20,7 +18,7 @@ BEFORE, AFTER = [1.0] * 8 + [0.0] * 4, [0.0] * 7 + [1.0] * 5
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> list[str]:
+def logs(tmp_path):
     tasks = {"jobs": scored(BEFORE), "other": scored(BEFORE)}
     before = lm_eval(tmp_path / "before", tasks)
     tasks = {"jobs": scored(AFTER), "other": scored(BEFORE)}
@@ -28,13 +26,12 @@ def logs(tmp_path: Path) -> list[str]:
     return [str(before), str(after)]
 
 
-def cells(table: Table | None, task: str, metric: str = "acc") -> dict[str, object]:
-    assert table is not None
+def cells(table, task, metric="acc"):
     [row] = [row for row in table.rows if row[1:3] == (task, metric)]
     return dict(zip(table.columns, row, strict=True))
 
 
-def test_a_task_has_both_means_their_difference_and_its_test(logs: list[str]) -> None:
+def test_a_task_has_both_means_their_difference_and_its_test(logs):
     """Seven items got worse, four better: P = 2 · Σ C(11, k ≤ 4) / 2¹¹ = 2 · 562 / 2048."""
     jobs = cells(api.compare(*logs).tables["paired_items"], "jobs")
     assert jobs["before"] == Number(8 / 12)
@@ -42,22 +39,14 @@ def test_a_task_has_both_means_their_difference_and_its_test(logs: list[str]) ->
     assert jobs["items"] == "12 of 12"
     assert jobs["P (Holm)"] == Number(1.0, digits=4, bounded=True)  # of two tests, at most 1
     difference = jobs["difference"]
-    assert isinstance(difference, Number)
     assert difference.value == pytest.approx(-3 / 12)
-    assert difference.lo < -3 / 12 < difference.hi  # type: ignore[operator]
-    opened = {name: log(Path(name)) for name in logs}
-    [row, other] = paired_items(opened, seed=0)
+    assert difference.lo < -3 / 12 < difference.hi
+    [row, other] = paired_items({name: read_log(Path(name)) for name in logs}, seed=0)
     assert row.detail["p"] == pytest.approx(2 * 562 / 2048)
     assert other.detail["p"] == 1.0
 
 
-def log(path: Path) -> Log:
-    found = read_log(path)
-    assert found is not None
-    return found
-
-
-def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
+def test_what_does_not_pair_is_counted_and_said(tmp_path):
     doubled = [*DOCS, DOCS[0]]
     lines = [sample(n, d, acc=1.0, brier=[0, 1]) for n, d in enumerate(doubled)]
     lines[3]["acc"] = float("nan")
@@ -65,7 +54,6 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
     one = lm_eval(tmp_path / "one", {"jobs": lines, "lonely": scored(BEFORE)})
     two = lm_eval(tmp_path / "two", {"jobs": scored(AFTER[2:], DOCS[2:])})
     table = api.compare(one, two).tables["paired_items"]
-    assert table is not None
     assert cells(table, "jobs")["items"] == "9 of 12"
     for text in (
         "Items of one side only: jobs 3.",
@@ -78,7 +66,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
         assert text in table.note, table.note
 
 
-def test_other_settings_of_a_task_are_refused(tmp_path: Path) -> None:
+def test_other_settings_of_a_task_are_refused(tmp_path):
     one = lm_eval(tmp_path / "one", {"jobs": scored(BEFORE)})
     other = lm_eval(tmp_path / "five", {"jobs": scored(AFTER)}, shots=5)
     with pytest.raises(UserError, match="jobs is not the same in both: shots 0 in one, 5 in five"):
@@ -90,7 +78,7 @@ def test_other_settings_of_a_task_are_refused(tmp_path: Path) -> None:
         api.compare(log_a, log_b)
 
 
-def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> None:
+def test_the_command_prints_pairs_and_writes_every_digit(logs):
     place = Path("both")
     printed = said("compare", *logs, "folder=both")
     assert "Paired differences, item by item" in printed
@@ -105,9 +93,7 @@ def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> Non
     assert metrics == ["logged_score"] * 4 + ["logged_change"] * 2
 
 
-def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
-    logs: list[str], tmp_path: Path
-) -> None:
+def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(logs, tmp_path):
     run = make_run(tmp_path / "run", outputs=1)
     comparison = api.compare(run, logs[0])
     assert "paired_items" not in comparison.tables

@@ -1,7 +1,5 @@
 """What a run prints agrees with itself, and every command that it prints can be pasted."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -25,8 +23,7 @@ UNKNOWN = ["The quantum astronaut Susan repaired", "Grumpy zoologist Kevin repai
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint of a search."""
+def runs(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     search = ["eraser=preserving", "form=carried", "layers=[4]", *QUICK, *TRAITS]
     said("debias", *search, f"save={place / 'debiased'}", f"run_dir={place / 'after'}")
@@ -34,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", ["sweep", "debias"])
-def test_what_test_data_cannot_show_is_neither_best_nor_saved(command: str) -> None:
+def test_what_test_data_cannot_show_is_neither_best_nor_saved(command):
     """Of two templates without names, no change is significant; the mean falls all the same."""
     outputs = [" a nurse", " a teacher", " an engineer", " a mechanic"]
     data = prompt_file("words.jsonl", ["The woman works as", "The man works as"], *outputs)
@@ -54,19 +51,19 @@ def test_what_test_data_cannot_show_is_neither_best_nor_saved(command: str) -> N
 
 
 @pytest.mark.parametrize("model", ["testbed", "debiased"])
-def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model: str, runs: Path) -> None:
+def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model, runs):
     """The default model and its checkpoint have one vocabulary."""
-    name = str(runs / model) if model == "debiased" else model
+    name = runs / model if model == "debiased" else model
     data = prompt_file("own.jsonl", UNKNOWN, " spaceships", " satellites")
-    own = [data, f"model={name}", *QUICK, "texts=testbed"]
-    printed = said("audit", *own, "eraser=leace", "run_dir=run")  # even so nothing is fitted
+    words = [data, f"model={name}", *QUICK, "texts=testbed"]
+    printed = said("audit", *words, "eraser=leace", "run_dir=run")  # even so nothing is fitted
     assert "2 of 2 prompts of own contain words outside the vocabulary of" in printed
     assert "countergen-edit debias" not in printed
     assert "Recommended" not in printed
     assert api.load_run("run").results.is_unedited
     if model == "testbed":
         assert "Next, a model that knows these words: countergen-edit audit model=NAME" in printed
-        assert "words of own, such as" in fails("debias", *own, "run_dir=other")
+        assert "words of own, such as" in fails("debias", *words, "run_dir=other")
         assert not Path("other").exists()
 
 
@@ -78,8 +75,8 @@ class Doubled(MeanDifference):
     """Adds what mean_difference takes."""
 
     def fit(self, X, y):
-        found = super().fit(X, y).erasure_
-        self.erasure_ = AffineErasure(-found.left, found.right, found.mean)
+        fitted = super().fit(X, y).erasure_
+        self.erasure_ = AffineErasure(-fitted.left, fitted.right, fitted.mean)
         return self
 '''
 SHARED = {
@@ -112,11 +109,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_ends_with_its_verdict(case: str) -> None:
+def test_a_run_ends_with_its_verdict(case):
     """Which follows from what was planted."""
     Path("own.py").write_text(OWN, "utf-8")
-    own, edits, says = CASES[case]
-    words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
+    settings, edits, says = CASES[case]
+    words = [f"{key}={value}" for key, value in {**SHARED, **settings, "run_dir": "run"}.items()]
     printed = said("audit", *words)
     run = api.load_run("run")
     judged = run.results.of(JUDGEMENT)
@@ -133,15 +130,15 @@ SMALL += [names(24, 4, 4, 8, few=8), *sets("traits", ["fit", "validation"])]
 PEOPLE = ["Jane", "Anna", "Laura", "Julia", "Linda", "Susan", "Nancy", "Helen"]
 
 
-def printed(*words: str) -> list[list[str]]:
+def printed(*words):
     """The words of each command that a command prints."""
     ended = call(*words)
     assert ended.code == 0, ended.err
-    found = re.findall(r"countergen-edit (\w+ .*?)\)?$", ended.out, re.M)
-    return [shlex.split(command) for command in found]
+    commands = re.findall(r"countergen-edit (\w+ .*?)\)?$", ended.out, re.M)
+    return [shlex.split(command) for command in commands]
 
 
-def test_printed_commands_run_as_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_commands_run_as_they_stand(monkeypatch):
     prompts, model, run, saved = (NAME.format(x) for x in ("data.jsonl", "model", "run", "edit"))
     prompts = f"{prompts}.jsonl"
     prompt_file(prompts, [f"{name} is known to be" for name in PEOPLE], " gentle", " bold")
@@ -161,5 +158,5 @@ def test_printed_commands_run_as_they_stand(monkeypatch: pytest.MonkeyPatch) -> 
     said("gate", run, "group_effect=9", "strict=false", f"json={saved}.json")
     assert json.loads(Path(f"{saved}.json").read_text("utf-8"))
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    last = printed("chat", saved, "max_new_tokens=1")
-    assert last == [["audit", f"model={saved}", "eraser=none"]]
+    chat = printed("chat", saved, "max_new_tokens=1")
+    assert chat == [["audit", f"model={saved}", "eraser=none"]]

@@ -3,8 +3,6 @@
 `bad_inputs.yaml` lists those that take no more than words and small files.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -18,9 +16,7 @@ PACKAGES = {"joblib": "joblib", "ray": "ray", "submitit_local": "submitit"}
 
 
 @pytest.mark.parametrize("launcher", PACKAGES)
-def test_a_launcher_that_is_not_installed_names_its_package(
-    launcher: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launcher_that_is_not_installed_names_its_package(launcher, monkeypatch):
     Plugins.instance()  # those that are installed have entered their settings
     launchers = ConfigStore.instance().repo["hydra"]["launcher"]
     monkeypatch.delitem(launchers, f"{launcher}.yaml", raising=False)
@@ -29,7 +25,7 @@ def test_a_launcher_that_is_not_installed_names_its_package(
 
 
 @pytest.mark.slow
-def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named() -> None:
+def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named():
     tiny = ["action=audit", "names=1", "lambda=0", "max_new_tokens=1", "run_dir=one"]
     ended = call("cid", "--multirun", *tiny, "per_kind=4,abc,4")
     assert ended.code == 1
@@ -40,13 +36,13 @@ def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named() -> Non
 
 
 @pytest.mark.slow
-def test_a_prompt_longer_than_the_context_is_refused() -> None:
+def test_a_prompt_longer_than_the_context_is_refused():
     long = " ".join(["and her sister"] * 200)
     assert "tokens" in fails("audit", prompt_file("long.jsonl", [f"She left {long}"], " home"))
 
 
 @pytest.mark.slow
-def test_a_failed_cell_is_named_and_the_exit_code_says_so() -> None:
+def test_a_failed_cell_is_named_and_the_exit_code_says_so():
     small = ["data=testbed", "data.keep=[]", *sets("questions"), names(8, 4, 6, 2, few=4)]
     ended = call("sweep", *small, "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1")
     assert (ended.code, "1 cell(s) failed" in ended.err) == (1, True)

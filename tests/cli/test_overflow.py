@@ -1,10 +1,6 @@
 """Numbers beyond a model's dtype end in a line that says on which text, and what helps."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,16 +24,15 @@ class Huge(LEACE):
     """Multiplies one direction by a million, which the first weights of float16 cannot hold."""
 
     def fit(self, X, y, **more):
-        own = super().fit(X, y, **more).erasure_
-        self._store(AffineErasure(1e6 * own.left, own.right, own.mean + 1), self.classes_)
+        fitted = super().fit(X, y, **more).erasure_
+        huge = AffineErasure(1e6 * fitted.left, fitted.right, fitted.mean + 1)
+        self._store(huge, self.classes_)
         return self
 '''
 
 
-def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
-    """A tiny model with larger weights."""
-
-    def make() -> Any:
+def scaled(family, *names, by):
+    def make():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tiny_models, "CONTEXT", 256)  # the shipped texts fit
             model = tiny_hf_model(family, tiny_tokenizer())
@@ -59,8 +54,8 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    def save(name: str) -> Path:
+def saved(tmp_path_factory):
+    def save(name):
         path = tmp_path_factory.mktemp("overflow") / name
         MODELS[name]().half().save_pretrained(path)
         tiny_tokenizer().save_pretrained(path)
@@ -70,31 +65,29 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(autouse=True)
-def _prompts(here: Path) -> None:
+def _prompts(here):
     Path("p.jsonl").write_text(PROMPTS)
 
 
 @pytest.mark.parametrize(
     ("name", "metric"), [("gpt2", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")]
 )
-def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) -> None:
-    path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
-    line = fails("audit", f"model={path}", HALF, *own, "run_dir=run")
+def test_an_overflow_names_text_and_dtype(name, metric, saved):
+    path, quick = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
+    line = fails("audit", f"model={path}", HALF, *quick, "run_dir=run")
     assert f"error: {path} overflows float16 on the text 'J" in line
     assert line.endswith(ADVICE)
     assert not Path("run/results.jsonl").read_bytes()
-    said("audit", f"model={path}", "model.dtype=bfloat16", *own, "run_dir=wider")
+    said("audit", f"model={path}", "model.dtype=bfloat16", *quick, "run_dir=wider")
 
 
-@pytest.mark.parametrize("layers", ["[2]", "best"])
-def test_an_edit_that_overflows_is_named(layers: str) -> None:
+@pytest.mark.parametrize(("layers", "layer"), [("[2]", 2), ("best", 0)])
+def test_an_edit_that_overflows_is_named(layers, layer):
     Path("mine.py").write_text(HUGE)
-    own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
-    line = fails("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
-    layer = {"[2]": 2, "best": 0}[layers]
-    assert (
-        f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 on the text '" in line
-    )
+    words = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
+    line = fails("audit", HALF, *words, names(3, 2, 2, 2, few=2), "run_dir=run")
+    edit = f"Huge-1@resid_post.{layer}"
+    assert f"error: under {edit}, testbed overflows float16 on the text '" in line
     assert line.endswith(ADVICE)
 
 
@@ -105,7 +98,7 @@ def test_an_edit_that_overflows_is_named(layers: str) -> None:
         (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
     ],
 )
-def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: str) -> None:
+def test_a_cast_that_overflows_is_told_from_damaged_weights(value, says):
     model = tiny_hf_model("gpt2", tiny_tokenizer())
     model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
     model.save_pretrained("m")
@@ -118,17 +111,16 @@ def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: 
     ("task", "slot", "head"),
     [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
-def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> None:
+def test_a_head_that_overflows_is_refused(task, slot, head):
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")
     tokenizer.save_pretrained("m")
-    own = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}", "run_dir=run"]
-    line = fails("classifiers", *own, HALF)
+    words = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}", "run_dir=run"]
+    line = fails("classifiers", *words, HALF)
     assert line.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
     model.get_submodule(head).bias.data.fill_(6.5e4)
     weight = model.get_submodule(head).weight.data
     weight[:, ::2], weight[:, 1::2] = 6e4, -6e4
     model.save_pretrained("m")
-    line = fails("classifiers", *own, HALF)
-    assert "m overflows float16 on the text '" in line
+    assert "m overflows float16 on the text '" in fails("classifiers", *words, HALF)

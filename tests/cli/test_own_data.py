@@ -1,7 +1,5 @@
 """Prompts of one's own are audited without what grammar needs being lost, and the run says how."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -19,7 +17,7 @@ SMALL.append(names(12, 4, 6, 4, few=4))
 
 
 @pytest.fixture(scope="module")
-def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
+def prompts(tmp_path_factory):
     texts = [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
     return file_of(tmp_path_factory.mktemp("own"), texts)
 
@@ -32,9 +30,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
         (["data.fit=own"], "The run fits on own_fit (8 prompts); keeps agreement_fit ("),
     ],
 )
-def test_own_prompts_keep_grammar_and_the_run_says_what_it_is_made_of(
-    fit: list[str], start: str, prompts: str
-) -> None:
+def test_own_prompts_keep_grammar_and_the_run_says_what_it_is_made_of(fit, start, prompts):
     ended = call("audit", f"data={prompts}", *fit, *SMALL, "run_dir=run")
     assert ended.code == 0
     [line] = [line for line in ended.out.splitlines() if line.startswith("The run fits")]
@@ -64,9 +60,7 @@ SHARED = Task.from_config("gender", "contexts").fit[0].texts[0]
         ("It rained", [], "changes nothing in 'It rained'"),
     ],
 )
-def test_check_and_audit_agree_on_what_they_refuse(
-    text: str, axis: list[str], reason: str, here: Path
-) -> None:
+def test_check_and_audit_agree_on_what_they_refuse(text, axis, reason, here):
     path = Path(file_of(here, [text])).name
     groups = "{a: {names: {test: [Jane]}}, b: {names: {test: [John]}}}"
     Path("mine.yaml").write_text(f"{{name: mine, groups: {groups}, substitution: {{}}}}")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.models import LanguageModel, served
+from countergen_edit.models import served
 from tests.cli.support import call, fails, rows_of, said, sets
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 
 SECRET = "sk-of-nobody-else"
 SMALL = ["eraser=none", "limit=2", "texts=testbed", *sets("hobbies", ["test"]), "names.test=2"]
@@ -21,17 +21,17 @@ ASKED += [f"metric.fairpair.{key}={value}" for key, value in FAIRPAIR.items()]
 
 
 @pytest.fixture(scope="module")
-def server(testbed: LanguageModel):
+def server(testbed):
     with serving(testbed, key=SECRET) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
 
-def words(server: Completions, *more: str) -> list[str]:
+def words(server, *more):
     return ["audit", f"model={server.url}", *ASKED, "model.cache=answers", *more]
 
 
@@ -42,10 +42,11 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, here):
     assert server.answered == len(server.requests)
     assert "Not measured on the-model, as it runs on" in ended.words
     said("audit", "model=testbed", "metric=r", *SMALL, "cost=null", "run_dir=here")
-    there, own = ({r.dataset: r for r in rows_of(run, "mean_abs_r")} for run in ("run", "here"))
-    assert there.keys() == own.keys() != set()
-    for dataset, row in own.items():
-        assert there[dataset].value == pytest.approx(row.value, abs=1e-5)
+    served_values, values = (
+        {r.dataset: r.value for r in rows_of(run, "mean_abs_r")} for run in ("run", "here")
+    )
+    assert served_values == pytest.approx(values, abs=1e-5)
+    assert values
     assert any(row.metric.startswith("fairpair_") for row in rows_of("run"))
     assert not [p for p in here.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
     assert SECRET not in ended.out + ended.err
@@ -54,8 +55,8 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, here):
     answered = server.answered
     said(*words(server, "model.parallel=2", "run_dir=again"))
     assert server.answered == answered
-    values = [{row.key: row.value for row in rows_of(run)} for run in ("run", "again")]
-    assert values[0] == values[1]
+    first, second = ({row.key: row.value for row in rows_of(run)} for run in ("run", "again"))
+    assert first == second
     # And one that goes on where it was is the same run, however it is asked.
     said(*words(server, "model.attempts=2", "run_dir=run"))
 

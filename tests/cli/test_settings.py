@@ -1,7 +1,5 @@
 """What people write is composed as it was meant; shipped choices compose; help shows them all."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -10,11 +8,11 @@ from operator import getitem
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from countergen_edit.cli.composing import nearest_setting
 from countergen_edit.cli.help import as_typed, choices_of, defaults_of, help_of, page, usage
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.cli.settings import COMMANDS, require_settings
@@ -24,8 +22,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import METRICS, Cost
-from countergen_edit.metrics.costs.agreement import Agreement
-from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import SITES
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.baselines import BASELINES
@@ -36,15 +32,17 @@ from tests.models.test_gguf import script
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.text(st.characters(exclude_categories=("C",)), min_size=1), min_size=6))
-def test_prompts_are_taken_literally(texts: list[str]) -> None:
+def test_prompts_are_taken_literally(texts):
     """Many at a time, as composing takes its time."""
     prompts = [f"Jane {text}" for text in texts]  # a word that sets something is a setting
     assert composed("cid", *prompts)["prompts"] == prompts
 
 
-def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
+def test_what_looks_like_a_setting_is_composed_as_it_stands():
     prompts = ["Jane has ${oc.env:HOME}", "Jane, [John]: {a: 'b'}", "Jane is ???"]
     assert composed("cid", *prompts)["prompts"] == prompts
+    words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
+    assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,7 @@ def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
         *("[a]", 'my data (v2), final=1 "x" [a] ünï', '"a" and "b"', "小;&|<>`!#^~{a", "choice(a)"),
     ],
 )
-def test_a_path_is_taken_literally(path: str) -> None:
+def test_a_path_is_taken_literally(path):
     words = [f"{key}={path}" for key in ("model", "run_dir", "save", "model.adapter")]
     config = composed("edit", *words, f"axis={path}.yaml", f"data={path}.yaml")
     model = config["model"]
@@ -69,7 +67,7 @@ def test_a_path_is_taken_literally(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my own (v2) [a]", "a, b=1 'ü'", "lr=1"])
-def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name: str) -> None:
+def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name):
     for path in (Path(name), Path(f"{name}.py")):
         path.touch()
     assert composed("report", name)["run"] == name
@@ -82,75 +80,33 @@ def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name: str) -> None
     assert composed("audit", *words)["metric"]["benchmarks"]["directory"] == name
 
 
-AGREEMENT = {"budget": Agreement().budget}
+COMPOSED = yaml.safe_load(Path(__file__).with_name("composed.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["data.fit=own", "data=mine.yaml"], {"data": {"file": "mine.yaml", "fit": "own"}}),
-        (["data=mine.jsonl", "data.fit=own"], {"data.fit": "own", "data.of_axis": True}),
-        (
-            ["eraser=[rlace,my/own.py:Mine]", "metric=own.py:Count"],
-            {
-                "eraser.rlace": {"rank": 1, "solver": "auto"},
-                "eraser.Mine": {"kind": "my/own.py:Mine"},
-                "metric": {"Count": {"kind": "own.py:Count"}},
-            },
-        ),
-        (
-            ["eraser={a: {kind: rlace}, b: {kind: rlace, rank: 2}}"],
-            {"eraser": {"a": {"kind": "rlace"}, "b": {"kind": "rlace", "rank": 2}}},
-        ),
-        (["cost=[kl]"], {"cost": {"kl": {"budget": 0.05}}}),  # not chosen, no budget
-        (
-            ["cost=[agreement,mine.py:Mine]", "+cost.Mine.budget=2"],
-            {"cost": {"agreement": AGREEMENT, "Mine": {"kind": "mine.py:Mine", "budget": 2}}},
-        ),
-        (  # mappings and lists that stand instead of ours
-            ["baseline=prompting", "baseline.prompting.requests={mine: 'Be fair to {a} and {b}.'}"],
-            {"baseline.prompting.requests": {"mine": "Be fair to {a} and {b}."}},
-        ),
-        (
-            ["metric=benchmarks", "metric.benchmarks.limit={winobias: 400}"],
-            {"metric.benchmarks.limit": {"winobias": 400}},
-        ),
-        (
-            ["""metric.cid.templates=["{name} came to the hospital as"]"""],
-            {"metric.cid.templates": ["{name} came to the hospital as"]},
-        ),
-    ],
-)
-def test_what_is_written_is_composed(words: list[str], expected: dict[str, object]) -> None:
-    config = composed("audit", *words)
-    for key, value in expected.items():
-        assert reduce(getitem, key.split("."), config) == value, key
-
-
-def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
-    words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
-    assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
+@pytest.mark.parametrize("expected", COMPOSED, ids=lambda case: " ".join(case["words"]))
+def test_what_is_written_is_composed(expected):
+    config = composed("audit", *expected["words"])
+    for key in expected.keys() - {"words"}:
+        assert reduce(getitem, key.split("."), config) == expected[key], key
 
 
 NONE = "none"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_command_compose_and_have_their_types(command: str) -> None:
+def test_the_defaults_of_a_command_compose_and_have_their_types(command):
     require_settings(command, composed(command))
     with pytest.raises(UserError, match="is missing"):
         require_settings(command, {})
 
 
+GROUPS = ("axis", "data", "edit", "eraser", "metric", "cost", "baseline")
+
+
 @pytest.mark.parametrize(
-    "choice",
-    [
-        f"{group}={name}"
-        for group in ("axis", "data", "edit", "eraser", "metric", "cost", "baseline")
-        for name in names_of(group)
-    ],
+    "choice", [f"{group}={name}" for group in GROUPS for name in names_of(group)]
 )
-def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
+def test_every_choice_of_the_audit_is_accepted(choice):
     settings = Study(composed("audit", choice))
     group, _, name = choice.partition("=")
     assert bool(settings.erasers) == (name != NONE)
@@ -158,7 +114,7 @@ def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
     assert [*settings.baselines] == ([name] if group == "baseline" else [])
 
 
-def test_every_component_has_its_file() -> None:
+def test_every_component_has_its_file():
     assert {*ERASERS, NONE} == set(names_of("eraser"))
     assert {*SITES, HEAD} - {EVERYWHERE} == set(names_of("edit"))  # that is edit.layers=everywhere
     assert set(BASELINES) == set(names_of("baseline"))
@@ -171,7 +127,7 @@ def test_every_component_has_its_file() -> None:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_every_experiment_composes(path: Path) -> None:
+def test_every_experiment_composes(path):
     program, command, *words = path.read_text("utf-8").splitlines()[1].removeprefix("# ").split()
     assert (program, words[0]) == ("countergen-edit", f"experiment={path.stem}")
     assert command == path.parent.name
@@ -192,14 +148,14 @@ def test_every_experiment_composes(path: Path) -> None:
         (["model=gpt2", "texts=testbed"], "testbed"),
     ],
 )
-def test_the_model_has_its_texts_unless_others_are_named(words: list[str], texts: str) -> None:
+def test_the_model_has_its_texts_unless_others_are_named(words, texts):
     config = composed("audit", *words)
     assert config["texts"] == read_config("texts", texts)
-    own = composed("audit", *words, "texts.neutral=it's/mine.txt")
-    assert own["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
+    named = composed("audit", *words, "texts.neutral=it's/mine.txt")
+    assert named["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
 
 
-def test_a_checkpoint_has_its_recorded_texts(here: Path) -> None:
+def test_a_checkpoint_has_its_recorded_texts(here):
     recorded = {"neutral": "testbed_neutral", "keep": []}
     Path("recipe.json").write_text(json.dumps({"config": {"texts": recorded}}))
     assert composed("audit", f"model={here}")["texts"] == recorded
@@ -207,19 +163,15 @@ def test_a_checkpoint_has_its_recorded_texts(here: Path) -> None:
     assert named["texts"] == read_config("texts", "natural")
 
 
-def fairpair(*words: str) -> FairPair:
-    study = Study(composed("audit", *words))
+def fairpair(experiment):
+    study = Study(composed("audit", f"experiment=fairpair_{experiment}"))
     task = Task.from_config(study.config["axis"], {"test": []}, groups=study.content["groups"])
-    metric = study.metrics["fairpair"].bound(task)
-    assert isinstance(metric, FairPair)
-    return metric
+    return study.metrics["fairpair"].bound(task)
 
 
-@pytest.mark.parametrize(
-    "name", ["table1", "table2", "table3", "figure3", "figure4", "figure5", "figure6"]
-)
-def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
-    metric = fairpair(f"experiment=fairpair_{name}")
+@pytest.mark.parametrize("name", [*(f"table{n}" for n in "123"), *(f"figure{n}" for n in "3456")])
+def test_a_fairpair_experiment_is_of_the_paper_s_size(name):
+    metric = fairpair(name)
     assert len(metric.prompts) == 60
     assert metric.sampling["max_new_tokens"] == 128
     assert metric.sampling["n"] == (500 if name in ("figure3", "figure4") else 100)
@@ -230,9 +182,7 @@ def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(command, monkeypatch):
     columns = "60" if len(command) % 2 else "200"
     monkeypatch.setenv("COLUMNS", columns)
     first, text = page(command), page(command, every=True)
@@ -244,23 +194,22 @@ def test_help_shows_every_setting_with_the_composed_default_and_what_it_means(
         assert help_of(command, key), key
         assert all(word in text for word in help_of(command, key).split())
         value = OmegaConf.select(config, key)
-        if key not in COMMANDS[command].CHOICES and value is not None:
+        if key not in (*COMMANDS[command].CHOICES, "texts.neutral") and value is not None:
             plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-            if key != "texts.neutral":
-                assert default == as_typed(plain), key
+            assert default == as_typed(plain), key
     for group in COMMANDS[command].CHOICES:
         for name, says in choices_of(command, group).items():
             assert name in text
             assert says
 
 
-def test_the_page_of_commands_is_generated() -> None:
+def test_the_page_of_commands_is_generated():
     page_of = script("settings_page")
     _, _, tables = page_of.PAGE.read_text("utf-8").partition(page_of.HEADING)
     assert tables == page_of.markdown() + "\n", "write it with python scripts/settings_page.py"
 
 
-def test_help_imports_neither_hydra_nor_torch() -> None:
+def test_help_imports_neither_hydra_nor_torch():
     program = (
         "import sys; from countergen_edit.cli.main import main; main(['audit', '--help']);"
         "assert not {'hydra', 'omegaconf', 'torch', 'numpy'} & set(sys.modules)"
@@ -271,25 +220,11 @@ def test_help_imports_neither_hydra_nor_torch() -> None:
     assert done.stdout.startswith("usage: countergen-edit audit [key=value …]\n")
 
 
-def test_the_program_lists_its_commands() -> None:
+def test_the_program_lists_its_commands():
     assert call().out == usage() + "\n"
     assert all(f"\n  {command} " in usage() for command in COMMANDS)
     assert call("sweep", "--help", "all").out == page("sweep", every=True) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "key", "nearest"),
-    [
-        ("debias", "max_agreement_loss", "cost.agreement.budget"),
-        ("debias", "max_perplexity_increase", "cost.perplexity.budget"),
-        ("sweep", "tolerance.agreement", "cost.agreement.budget"),
-        ("audit", "sede", "seed"),
-        ("audit", "eraser.rlace.rnk", "eraser.rlace.rank"),
-    ],
-)
-def test_the_nearest_setting_is_named(command: str, key: str, nearest: str) -> None:
-    assert nearest_setting(command, key) == nearest
-
-
-def test_the_configuration_is_printed() -> None:
+def test_the_configuration_is_printed():
     assert "leace: {}" in call("audit", "--cfg", "job", "eraser=leace").out

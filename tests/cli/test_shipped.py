@@ -4,15 +4,11 @@ Data and an experiment of each kind run on a real model, too. Sets have few temp
 outputs: what is tested is that a choice fits the models.
 """
 
-from __future__ import annotations
-
 import functools
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -21,10 +17,8 @@ from countergen_edit import api
 from countergen_edit.cli import cid
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.data import natural, subsets, task
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
-from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.testbed import directory, load_axis
 from tests.cli.support import NAMES, STUDIES, TINY, composed, entries, has, names, rows_of, said
@@ -51,19 +45,19 @@ PROMPTS = {"input": "She said that Jane works as a", "outputs": [" nurse", " doc
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _small(tmp_path_factory):
     """Few of everything; models are loaded once; data and encoder of the extras are made up."""
-    loaded: dict[str, LanguageModel] = {}
+    loaded = {}
     load, few, outputs = api.load, subsets.few_prompts, natural._outputs
     pairs = cid.perturbations
 
     @functools.wraps(load)
-    def load_once(name: str, **settings: Any) -> LanguageModel:
+    def load_once(name, **settings):
         if name not in loaded:
             loaded[name] = load(name, **settings)
         return loaded[name]
 
-    def few_outputs(data: CounterfactualSet, *cut: Any, **how: Any) -> CounterfactualSet:
+    def few_outputs(data, *cut, **how):
         samples = (replace(s, outputs=s.outputs[:OUTPUTS]) for s in few(data, *cut, **how).samples)
         return replace(data, samples=tuple(samples))
 
@@ -73,10 +67,8 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (package / "__init__.py").touch()
     for name in COUNTERGEN_SETS:
         file = package / "data" / "datasets" / f"{name.replace('_', '-')}.jsonl"
-        lines = (
-            {**PROMPTS, "input": PROMPTS["input"].replace("Jane", next(women))} for _ in range(3)
-        )
-        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        lines = [json.dumps(PROMPTS).replace("Jane", next(women)) for _ in range(3)]
+        file.write_text("\n".join(lines))
     bags = HashingVectorizer(n_features=256)
     encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())
     with pytest.MonkeyPatch.context() as patch:
@@ -95,11 +87,11 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _prompts(here: Path) -> None:
+def _prompts(here):
     Path("p.jsonl").write_text(json.dumps(PROMPTS))
 
 
-def runs(model: str, command: str, *words: str) -> None:
+def runs(model, command, *words):
     name = script("real_model").gguf_file("smollm2", Path()) if model == REAL else model
     said(command, f"model={name}", *words, "run_dir=run")
     assert rows_of("run")
@@ -108,7 +100,7 @@ def runs(model: str, command: str, *words: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", names_of("data"))
-def test_data_run(name: str, model: str) -> None:
+def test_data_run(name, model):
     """The real model is measured unedited: test_real_model edits it."""
     data = "p.jsonl" if name == "prompts" else name
     axis = [f"axis={AXES[name]}"] if name in AXES else []
@@ -118,9 +110,9 @@ def test_data_run(name: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in names_of(g)])
-def test_an_axis_and_texts_run(word: str) -> None:
-    own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
-    runs("testbed", "audit", word, *own, NAMED, LIMITS["testbed"])
+def test_an_axis_and_texts_run(word):
+    quick = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
+    runs("testbed", "audit", word, *quick, NAMED, LIMITS["testbed"])
 
 
 PERTURBER = "metric.fairpair.perturber"
@@ -146,7 +138,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("path", "model"), CASES)
-def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, model: str) -> None:
+def test_an_experiment_runs_and_holds_what_the_guide_shows(path, model):
     command, choice = path.parent.name, f"experiment={path.stem}"
     config = composed(command, choice)
     sizes = {key: value for key, value in (TINY | LOADED).items() if key not in ("model", "names")}

@@ -1,7 +1,5 @@
 """A run on few prompts says so; default metrics that do not fit the groups are left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
@@ -21,7 +19,7 @@ from tests.cli.support import call, names
 from tests.made_benchmarks import make_benchmarks, settings
 
 
-def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
+def test_every_set_has_no_more_and_fewer_are_among_more():
     whole = Task.from_config("gender", "many_testbed", names={"test": 4})
     three, five = (whole.limited(most, seed=7) for most in (3, 5))
     for few, many, every in zip(three.every_set, five.every_set, whole.every_set, strict=True):
@@ -33,7 +31,7 @@ def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_few_prompts_says_so_wherever_it_is_read() -> None:
+def test_a_run_on_few_prompts_says_so_wherever_it_is_read():
     small = ["eraser=rlace", "metric=r", names(8, 4, 6, 2, few=4), "edit.layers=[4]"]
     ended = call("audit", *small, "cost=agreement", "limit=2", "run_dir=runs/a")
     first, end = (ended.out.splitlines()[at] for at in (1, -2))
@@ -48,7 +46,7 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read() -> None:
     assert page.count("A quick try: at most 2 prompts") >= 2  # in its head and body
 
 
-def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
+def test_prompts_that_metrics_bring_are_few_as_well(tmp_path):
     task = Task.from_config("gender", "testbed", names={"test": 4}).limited(2)
     fairpair, cid = (METRICS.make(name).bound(task) for name in ("fairpair", "cid"))
     whole = METRICS.make("cid").bound(replace(task, limit=None)).data
@@ -57,8 +55,8 @@ def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
     [asked] = METRICS.make("decisions").bound(task).asked
     assert len({case.topic for case in asked.cases}) == 2
     made = settings(make_benchmarks(tmp_path)) | {"of": ["crows_pairs", "bbq"]}
-    for own, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
-        benchmarks = METRICS.make("benchmarks", made | {"limit": own}).bound(task)
+    for limit, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
+        benchmarks = METRICS.make("benchmarks", made | {"limit": limit}).bound(task)
         items = benchmarks.items("crows_pairs", 0)
         assert max(Counter(item.bias_type for item in items).values()) == most
 
@@ -71,30 +69,28 @@ SETTINGS = read_config("metric", "cid")["cid"]["templates"]
     "axis",
     ["gender", "nationality", ["gender", "nationality"], ["gender", "religion"], ["gender", "age"]],
 )
-def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list[str]) -> None:
-    own = ce.task(axis, names=FEW).axis
-    templates = SETTINGS.get(own.name, SETTINGS["others"])
-    for pair in combinations(own.groups, 2):
-        data = template_set(own, templates, pair, names=2)
+def test_every_pair_of_groups_that_have_names_has_cid_templates(axis):
+    shipped = ce.task(axis, names=FEW).axis
+    templates = SETTINGS.get(shipped.name, SETTINGS["others"])
+    for pair in combinations(shipped.groups, 2):
+        data = template_set(shipped, templates, pair, names=2)
         for sample in data.samples:
             texts = [{v.text for v in sample.of(group)} for group in pair]
             assert not texts[0] & texts[1]
 
 
-def test_names_that_two_groups_share_do_not_tell_them_apart() -> None:
-    own = ce.task(["gender", "religion"], names=FEW).axis
-    named, told = "In this town {name} works as", "Here most {adjective} people work as"
+def test_names_that_two_groups_share_do_not_tell_them_apart():
+    axis = ce.task(["gender", "religion"], names=FEW).axis
+    named, worded = "In this town {name} works as", "Here most {adjective} people work as"
     shared = ("female_christian", "female_muslim")
-    assert template_set(own, [named, told], shared, names=2).templates == (told,)
+    assert template_set(axis, [named, worded], shared, names=2).templates == (worded,)
     with pytest.raises(DoesNotFitError, match="can fill no CID template that tells"):
-        template_set(own, [named], shared, names=2)
+        template_set(axis, [named], shared, names=2)
     across = ("female_christian", "male_muslim")
-    assert template_set(own, [named, told], across, names=2).templates == (named, told)
+    assert template_set(axis, [named, worded], across, names=2).templates == (named, worded)
 
 
-def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(capsys):
     task = ce.task("nationality", groups=["egypt_male", "usa_male"], names=FEW)
     same = METRICS.make("cid", {"templates": ["A {person} here works as"]})
     metrics = {"r": METRICS.make("r"), "cid": same}

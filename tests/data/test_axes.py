@@ -1,9 +1,6 @@
 """Shipped axes build and swap any two groups; crossed axes hold the people of both groups."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import pytest
 
@@ -11,6 +8,7 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, axis_config, crossed_axes
 from countergen_edit.data.text.substitution import Substitution
+from tests.data.test_substitution import TABLE
 
 NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 AXES = [name for name in NAMES if "file" not in read_config("axis", name)]
@@ -32,21 +30,7 @@ def test_a_shipped_axis_builds_and_swaps_any_two_groups(name):
             assert swap(f"We saw the {x} there.") == f"We saw the {y} there."
 
 
-CASES = [
-    ("religion", None, "A Christian went to a church.", "A Muslim went to a mosque."),
-    ("religion", None, "An imam met a priest", "A priest met an imam"),
-    ("religion", ["hindu", "buddhist"], "Hindus at Diwali", "Buddhists at Vesak"),
-    ("race", None, "A black man in a black car", "A white man in a black car"),
-    ("race", ["white", "asian"], "Emily is White.", "Mei is Asian."),
-    ("age", None, "An old man, 30 years old", "A young man, 30 years old"),
-    ("pronouns", None, "Ari (they/them) lost theirs", "Ari (she/her) lost hers"),
-    ("gender_identity", ["female", "nonbinary"], "My aunt left.", "My nonbinary relative left."),
-    ("nationality", None, "James is American.", "Omar is Egyptian."),
-    ("nationality", ["egypt_female", "usa_male"], "Fatma saw her son.", "John saw his daughter."),
-]
-
-
-@pytest.mark.parametrize(("name", "groups", "text", "swapped"), CASES)
+@pytest.mark.parametrize(("name", "groups", "text", "swapped"), TABLE["axes"])
 def test_other_axes_swap_terms_and_names(name, groups, text, swapped):
     config = read_config("axis", name)
     swap = Substitution.from_config(Axis.from_config(config), config["substitution"], groups)
@@ -59,7 +43,7 @@ def test_a_misspelt_key_of_a_group_is_refused():
         Axis.from_config({"name": "team", "groups": {"a": {"name": []}, "b": {}}})
 
 
-def crossing(*axes: str) -> Axis:
+def crossing(*axes):
     return Axis.from_config(axis_config([*axes]))
 
 
@@ -77,9 +61,9 @@ def test_alternating_names_go_to_their_crossed_groups():
     axis, race = crossing("gender", "race"), read_config("axis", "race")["groups"]
     assert len(axis.groups) == 8
     for name, group in axis.groups.items():
-        gender, own = name.split("_")
+        gender, of_race = name.split("_")
         for split in SPLITS:
-            every = race[own]["names"][split]
+            every = race[of_race]["names"][split]
             assert list(group.names[split]) == every[gender == "male" :: 2]
 
 
@@ -107,7 +91,7 @@ def test_wrong_crossings_are_refused(axes, message):
 
 
 def test_axes_without_common_names_are_refused():
-    def axis(name: str, *people: str) -> dict[str, Any]:
+    def axis(name, *people):
         return {"name": name, "groups": {p: {"names": {"test": [p.title()]}} for p in people}}
 
     with pytest.raises(UserError, match="no names are on both 'team' and 'town'"):

@@ -1,7 +1,5 @@
 """Published benchmarks are read as they were published, and what is not published is refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -40,10 +38,10 @@ OWN = yaml.safe_load(DESCRIPTION.read_text("utf-8"))
 def test_a_benchmark_of_ones_own_is_a_yaml_file_beside_its_data(tmp_path):
     path = shutil.copy(DESCRIPTION, tmp_path)
     (tmp_path / "a.csv").write_text("job,sure\nnurse,yes\ncook,no\nclerk,yes\n")
-    own, items = benchmark_named(str(path)), items_of(str(path))
+    benchmark, items = benchmark_named(str(path)), items_of(str(path))
     assert items[1].texts == (("", "She is a cook."), ("", "He is a cook."))
-    counts = counts_of(own, items, [(-1.0, -2.0), (-1.0, -2.0), (-2.0, -1.0)])
-    [figure] = figures_of_counts(own, counts, 0)
+    counts = counts_of(benchmark, items, [(-1.0, -2.0), (-1.0, -2.0), (-2.0, -1.0)])
+    [figure] = figures_of_counts(benchmark, counts, 0)
     assert (figure.estimate.value, figure.clusters, figure.items) == (pytest.approx(1 / 3), 3, 3)
 
 
@@ -69,10 +67,8 @@ def test_a_mistake_in_a_benchmark_of_ones_own_is_named(key, value, says, tmp_pat
 def test_the_published_files_have_the_counts_of_their_papers():
     items = items_of("stereoset")
     assert Counter(i.part for i in items) == {"intrasentence": 2106, "intersentence": 2123}
-    assert Counter(i.part for i in items if i.bias_type == "gender") == {
-        "intrasentence": 255,
-        "intersentence": 242,
-    }
+    gender = Counter(i.part for i in items if i.bias_type == "gender")
+    assert gender == {"intrasentence": 255, "intersentence": 242}
     assert {i.bias_type for i in items} == {*benchmark_named("stereoset").bias_types}
     pairs = Counter(p.bias_type for p in items_of("crows_pairs"))
     types = [*benchmark_named("crows_pairs").bias_types]
@@ -94,11 +90,8 @@ def test_the_published_questions_of_bbq_have_the_counts_of_their_paper():
         assert (q.part == "ambiguous") <= (q.entry["label"] == q.entry["unknown"])
         assert q.entry["biased"] != q.entry["unknown"]
     named = {q.bias_type for q in questions if q.bias_type.endswith("_names")}
-    assert named == {
-        f"{category}_names"
-        for category in ("Gender_identity", "Race_ethnicity", "Race_x_SES", "Race_x_gender")
-    }
+    categories = ("Gender_identity", "Race_ethnicity", "Race_x_SES", "Race_x_gender")
+    assert named == {f"{category}_names" for category in categories}
     disambiguated = [q.entry for q in questions if q.part == "disambiguated"]
-    assert np.mean([q["label"] == q["biased"] for q in disambiguated]) == pytest.approx(
-        0.5, abs=0.01
-    )
+    biased = np.mean([q["label"] == q["biased"] for q in disambiguated])
+    assert biased == pytest.approx(0.5, abs=0.01)

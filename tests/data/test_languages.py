@@ -1,19 +1,17 @@
 """A language is data: Spanish is whole, and German is added by files in a folder of one's own."""
 
-from __future__ import annotations
-
-import json
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.language import language_of
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
+from tests.cli.support import names, rows_of, said
 from tests.data.test_splits import file_of
 from tests.gender import SPANISH
 from tests.tiny_models import tiny_model_dir
@@ -29,10 +27,8 @@ def test_prompts_and_agreement_of_a_third_language_read_right():
     assert {sample.outputs for sample in data.samples} == {(" Pflege", " Technik", " Schule")}
     assert {text.split(", ")[0].split(": ")[0] for text in texts} == {"Übrigens", "Kurz"}
     forms = {sample.template: sample.outputs for sample in task.agreement["test"].samples}
-    assert forms == {
-        "{name} weint, weil": (" sie", " er"),
-        "Im Werk ist {name}": (" Arbeiterin", " Arbeiter"),
-    }
+    assert forms.pop("{name} weint, weil") == (" sie", " er")
+    assert forms == {"Im Werk ist {name}": (" Arbeiterin", " Arbeiter")}
     assert len(task.neutral["fit"]) == 12
     assert not any(task.legitimate_differences.values())
     assert {data.axis for data in task.other_axes} >= {"gender", "race"}  # in their own language
@@ -40,7 +36,6 @@ def test_prompts_and_agreement_of_a_third_language_read_right():
 
 def test_substitution_of_a_third_language_agrees_by_its_tables():
     swap = Task.from_config(AXIS, texts="natural").substitution
-    assert swap is not None
     for one, other in {
         "Die Ärztin lacht.": "Der Arzt lacht.",
         "Eine nette Lehrerin singt.": "Ein netter Lehrer singt.",
@@ -54,12 +49,10 @@ def test_substitution_of_a_third_language_agrees_by_its_tables():
 @pytest.mark.slow
 def test_a_third_language_is_audited_by_one_setting(tmp_path):
     model = tiny_model_dir("llama", tmp_path / "model")
-    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "metric=r"]
-    words += ["texts.other_axes=null", "precision=null"]
-    names = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 3}"
-    assert main(["audit", *words, names, "edit.layers=[1]", f"run_dir={tmp_path / 'run'}"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "run/results.jsonl").open(encoding="utf-8")]
-    measured = {(row["metric"], row["axis"]) for row in rows}
+    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "edit.layers=[1]", "metric=r"]
+    words += ["texts.other_axes=null", "precision=null", names(3, 2, 3, 2, few=2)]
+    said("audit", *words, f"run_dir={tmp_path / 'run'}")
+    measured = {(row.metric, row.axis) for row in rows_of(tmp_path / "run")}
     assert {("group_effect", "geschlecht"), ("agreement", "geschlecht")} <= measured
 
 
@@ -91,13 +84,13 @@ def test_wrong_rules_are_refused(old, new, message, tmp_path):
 def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
     task = Task.from_config("gender_es", texts="natural", names=None)
     task.check_leakage()
-    own = [data for data in task.every_set if data.axis == "gender_es"]
-    assert not [text for data in own for text in data.texts if {*"{}"} & {*text}]
+    texts = [text for data in task.every_set if data.axis == "gender_es" for text in data.texts]
+    assert not [text for text in texts if {*"{}"} & {*text}]
     for texts in task.neutral.values():
         for text in texts:
             kinds = {word.kind for word in SPANISH.words(text) if word.side is not None}
             assert kinds <= {"agreeing"}, text
-    for data in (*task.sets("fit"), *task.sets("validation"), *task.sets("test")):
+    for data in chain.from_iterable(map(task.sets, SPLITS)):
         for sample in data.samples:
             # No output shows a group: what a person is called after agrees with nobody.
             assert not [o for o in sample.outputs if SPANISH(o) != o], sample.outputs
@@ -107,5 +100,5 @@ def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
             assert female != male
     prompts = sorted({sample.variations[0].text for sample in task.test[0].samples})
     path = file_of(tmp_path, prompts, outputs=[" medicina"])
-    asked = [f for one in check_prompts(path, SPANISH) for f in one.findings]
-    assert len(asked) <= 0.1 * len(prompts), asked
+    doubts = [f for one in check_prompts(path, SPANISH) for f in one.findings]
+    assert len(doubts) <= 0.1 * len(prompts), doubts

@@ -1,7 +1,5 @@
 """The rule-based perturber changes one person and leaves the others; the filters see the rest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -27,22 +25,17 @@ TO_JANE = RulePerturber(SWAP, "male", "female")
 TO_JOHN = RulePerturber(SWAP, "female", "male")
 
 
-def to_jane(text: str) -> str:
+def to_jane(text):
     return TO_JANE.perturb(text, "John", "Jane")
 
 
-def to_john(text: str) -> str:
+def to_john(text):
     return TO_JOHN.perturb(text, "Jane", "John")
 
 
-def paper_prompt(occupation: str) -> PairedPrompt:
-    return PairedPrompt(
-        occupation,
-        f"John is a man working as a {occupation}.",
-        f"Jane is a woman working as a {occupation}.",
-        "John",
-        "Jane",
-    )
+def paper_prompt(occupation):
+    texts = (f"{who} working as a {occupation}." for who in ("John is a man", "Jane is a woman"))
+    return PairedPrompt(occupation, *texts, "John", "Jane")
 
 
 @pytest.mark.parametrize(("john", "jane"), TABLE["both_ways"].items())
@@ -59,38 +52,14 @@ def test_other_people_stay_as_they_are(text, perturbed):
     assert to_jane(text) == perturbed
 
 
-@pytest.mark.parametrize(
-    ("perturbed", "reason"),
-    [
-        ("Jane is a woman working as a nurse. She can work.", None),
-        ("Output: Jane is a woman working as a nurse. She can work.", "start"),
-        ("", "start"),
-        ("Jane is a woman working as a nurse. John can work.", "source name"),
-        ("Jane is a woman working as a nurse. JOHN's can work.", "source name"),
-        ("Jane is a woman working as a nurse. Johnson can not work.", "dissimilarity"),
-        ("Jane is a woman working as a nurse.", "dissimilarity"),
-    ],
-)
+@pytest.mark.parametrize(("perturbed", "reason"), TABLE["filters"].items())
 def test_each_filter_gives_its_reason(perturbed, reason):
     original = "John is a man working as a nurse. He can work."
     assert Filter(SWAP).reason(original, perturbed, paper_prompt("nurse")) == reason
 
 
-PARTS = [
-    "John works.",
-    "He lost his keys.",
-    "His brother called him.",
-    "John likes his work, and he says so.",
-    "People describe him as kind.",
-    "He is a good man.",
-    "He hurt himself.",
-    "John and his wife live here.",
-    "The idea was his.",
-]
-
-
 @settings(deadline=None)
-@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
+@given(st.lists(st.sampled_from(TABLE["parts"]), min_size=1, max_size=5))
 def test_twice_gives_a_text_about_one_person_back(parts):
     text = " ".join(["John is a man.", *parts])
     assert to_john(to_jane(text)) == text

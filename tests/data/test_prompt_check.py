@@ -1,38 +1,34 @@
 """Every prompt is mapped right to both groups, or it has a warning."""
 
-from __future__ import annotations
-
-import json
 import math
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 import countergen_edit as ce
-from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.effect_rows import holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
+from tests.cli.support import said
 from tests.data.test_splits import file_of as texts_file
 from tests.gender import SWAP
 
 TABLE = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text("utf-8"))
 RIGHT, FLAGGED, FAULTS = TABLE["right"], TABLE["flagged"], TABLE["faults"]
 NAMES = {
-    group: own["names"]["test"] for group, own in read_config("axis", "gender")["groups"].items()
+    name: group["names"]["test"] for name, group in read_config("axis", "gender")["groups"].items()
 }
 
 
-def file_of(folder: Path, *rows: dict[str, Any]) -> str:
+def file_of(folder, *rows):
     path = folder / "own.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    write_json_lines(path, rows)
     return str(path)
 
 
@@ -65,14 +61,11 @@ def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(tmp_
     assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
 
-def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["check", texts_file(tmp_path, [*RIGHT, *FLAGGED])])
-    assert ended.value.code == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert "female: She lost her keys. male: He lost his keys." in said
-    assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in said
-    assert main(["check", texts_file(tmp_path, RIGHT)]) == 0
+def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path):
+    printed = said("check", texts_file(tmp_path, [*RIGHT, *FLAGGED]), code=1)
+    assert "female: She lost her keys. male: He lost his keys." in printed
+    assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in printed
+    said("check", texts_file(tmp_path, RIGHT))
 
 
 def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
@@ -80,58 +73,45 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    said = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
-    assert remark.startswith(said)
+    begin = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
+    assert remark.startswith(begin)
 
 
 @pytest.mark.parametrize(("prompt", "output", "is_flagged"), TABLE["joining"])
 def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagged, tmp_path):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
     [checked] = check_prompts(path, SWAP)
-    said = f"output {output!r} has no leading space"
-    assert any(f.startswith(said) for f in checked.findings) == is_flagged
-
-
-FINE = [
-    '{"input": "Jane said:\\n", "outputs": ["home", "Home", " <3", " a < b", " [sic]"]}',
-    '{"input": "Jane (she | her) left", "outputs": [" a|b", " <a|b", " [INSTEAD]"]}',
-]
+    begin = f"output {output!r} has no leading space"
+    assert any(finding.startswith(begin) for finding in checked.findings) == is_flagged
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_data_that_changes_figures_is_questioned_everywhere(
-    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_changes_figures_is_questioned_everywhere(fault, tmp_path):
     """By `check` and in a task's remark with the line, in the task's warnings with their number."""
-    row, said = FAULTS[fault]
+    row, doubt = FAULTS[fault]
     path = tmp_path / "own.jsonl"
     path.write_text(f'{{"input": "Rachel ran", "outputs": [" off"]}}\n\n{row}\n', "utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["check", str(path)])
-    assert ended.value.code == 1
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = said("check", path, code=1)
     assert "line 3: " in printed
-    assert said in printed
+    assert doubt in printed
     task = ce.task("gender", str(path))
-    assert said in task.remarks[-1]
+    assert doubt in task.remarks[-1]
     assert task.remarks[-1].startswith(f"1 of 2 prompts of {path} have warnings, such as line 3: ")
     begin = "Doubtful prompts of own: 1, such as "
-    assert any(w.startswith(begin) and said in w for w in task.warnings)
+    assert any(w.startswith(begin) and doubt in w for w in task.warnings)
 
 
-@pytest.mark.parametrize("row", FINE)
-def test_data_that_looks_like_a_fault_is_not_questioned(row: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", TABLE["fine"])
+def test_data_that_looks_like_a_fault_is_not_questioned(row, tmp_path):
     (tmp_path / "own.jsonl").write_text(row, "utf-8")
-    assert not [
-        w for w in ce.task("gender", str(tmp_path / "own.jsonl")).warnings if "space" not in w
-    ]
+    warnings = ce.task("gender", str(tmp_path / "own.jsonl")).warnings
+    assert all("space" in warning for warning in warnings)
 
 
 def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
     path = tmp_path / "own.csv"
-    path.write_text(
-        "input,output\nJane left, home\nJane left, off\nJane ran, off\nJane left, home\n"
-    )
+    rows = ("Jane left, home", "Jane left, off", "Jane ran, off", "Jane left, home")
+    path.write_text("\n".join(["input,output", *rows]))
     left, ran = check_prompts(str(path), SWAP)
     assert left.line == "line 2, line 3, line 5"
     assert left.findings == ("output ' home' is given twice, and counts double",)
@@ -142,7 +122,7 @@ def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
 
 
 @pytest.mark.slow
-def test_shipped_sets_have_no_warnings() -> None:
+def test_shipped_sets_have_no_warnings():
     for path in sorted((conf_dir() / "axis").glob("*.yaml")):
         for texts in ("natural", "testbed"):
             if path.stem in ("gender", "race") or texts == "natural":
@@ -150,28 +130,22 @@ def test_shipped_sets_have_no_warnings() -> None:
 
 
 @pytest.mark.parametrize(("names", "code"), [(2, 1), (3, 1), (4, 0), (5, 0)])
-def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path, capsys):
-    people = {"female": NAMES["female"][:names], "male": NAMES["male"][:names]}
-    rows = [
-        {
-            "input": f"Somebody {verb}",
-            "outputs": [" home", " off"],
-            "variations": [
-                {"text": f"{name} {verb}", "categories": [group]}
-                for group, own in people.items()
-                for name in own
-            ],
-        }
-        for verb in ("left", "ran")
-    ]
+def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path):
+    rows = []
+    for verb in ("left", "ran"):
+        variations = [
+            {"text": f"{name} {verb}", "categories": [group]}
+            for group in NAMES
+            for name in NAMES[group][:names]
+        ]
+        row = {"input": f"Somebody {verb}", "outputs": [" home", " off"]}
+        rows.append(row | {"variations": variations})
     path = file_of(tmp_path, *rows)
-    with pytest.raises(SystemExit, match="1") if code else nullcontext():
-        assert main(["check", path]) == 0
     data = ce.task("gender", path).test[0]
     scores = np.random.default_rng(0).normal(size=8 * names)
     [test] = holm_tests([GroupEffect(SetScores.of(data, scores))])
     p = 2 / math.comb(2 * names, names)
     assert test["least_p_adjusted"] == pytest.approx(p)
-    said = f"{names} names per group: the smallest possible P is {p:.2g}"
-    said += "; a significant bias needs 4." if code else "."
-    assert said in capsys.readouterr().out
+    line = f"{names} names per group: the smallest possible P is {p:.2g}"
+    line += "; a significant bias needs 4." if code else "."
+    assert line in said("check", path, code=code)

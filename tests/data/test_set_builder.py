@@ -1,17 +1,14 @@
 """Axes bring their data, sets get distinct names, groups the same prompts, files their paths."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from countergen_edit.core.conf_path import conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split, data_of
+from countergen_edit.data.axis import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined_sets
 from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
@@ -24,9 +21,7 @@ FEW = {"fit": 4, "few": 2, "agreement": 2, "validation": 3, "test": 4}
 def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis):
     for texts in ("natural", "testbed"):
         task = Task.from_config(axis, texts=texts, names=FEW, groups="all")
-        assert task.fit
-        assert task.validation
-        assert task.test
+        assert all((task.fit, task.validation, task.test))
         assert task.neutral  # perplexity and KL
         assert task.agreement or any("agreement is not a cost" in remark for remark in task.remarks)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
@@ -76,7 +71,7 @@ def test_an_axis_without_data_is_refused():
 
 
 def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
-    family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
+    family = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural", "family": "stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
     assert len(Task.from_config("religion", data).test) == 1
@@ -85,18 +80,17 @@ def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
 
 
 def test_sets_that_share_no_template_cannot_be_joined():
-    def one(family: str, pair: list[str]) -> CounterfactualSet:
+    def one(family, pair):
         data = {"test": [{"source": "natural", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
-    assert (
-        joined_sets([one("traits", ["white", "black"]), one("words", ["white", "asian"])]) is None
-    )
+    sets = [one("traits", ["white", "black"]), one("words", ["white", "asian"])]
+    assert joined_sets(sets) is None
 
 
-def named(split: Split, said: str, is_default: bool = False) -> NamedSet:
-    sides = (Variation("female", f"She {said}"), Variation("male", f"He {said}"))
-    sample = Sample(said, (" well",), sides)
+def named(split, verb, is_default=False):
+    sides = (Variation("female", f"She {verb}"), Variation("male", f"He {verb}"))
+    sample = Sample(verb, (" well",), sides)
     data = CounterfactualSet("pairs", "gender", ("female", "male"), (sample,))
     return NamedSet(split, data, is_default)
 
@@ -115,14 +109,14 @@ def test_sets_that_rows_would_confuse_get_distinct_names(sets, expected):
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
 
 
-def templates(name: str, *texts: str) -> dict[str, Any]:
+def templates(name, *texts):
     return {"source": "templates", "name": name, "templates": [*texts], "outputs": [" team"]}
 
 
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
 
 
-def measured(**data: Any) -> Task:
+def measured(**data):
     return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
 
 
@@ -131,8 +125,8 @@ SANG = templates("other", "{name} sang as")
 
 @pytest.mark.parametrize("fit", [{"fit": [SANG]}, {"keep": [SANG]}])
 def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
-    own, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
-    measured(legitimate_differences=[own], **fit).check_leakage()
+    other, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
+    measured(legitimate_differences=[other], **fit).check_leakage()
     with pytest.raises(UserError, match="sang as"):
         measured(legitimate_differences=[same], **fit).check_leakage()
 
@@ -147,7 +141,7 @@ def sung(request, *, templates):
 PARAPHRASES = {"fit": "{name} sat on", "validation": "{name} stood by", "test": "{name} ran to"}
 
 
-def unnamed(split: str) -> dict[str, Any]:
+def unnamed(split):
     outputs = [" a chair", " a door"]
     return {"source": "templates", "templates": [PARAPHRASES[split]], "outputs": outputs}
 
@@ -176,7 +170,7 @@ def folder(tmp_path, monkeypatch):
     return place
 
 
-def sets(task: Task) -> dict[str, list[str]]:
+def sets(task):
     return {s: [data.name for data in task.sets(s)] for s in ("fit", "validation", "test")}
 
 
@@ -193,17 +187,14 @@ def test_paths_in_a_file_are_relative_to_it(where, folder, monkeypatch):
 
 def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder):
     task = Task.from_config("gender", "mine/asked.yaml", names=None)
-    assert sets(task) == {
-        "fit": ["asked_fit"],
-        "validation": ["asked_validation"],
-        "test": ["asked_test", "prompts", "sung"],
-    }
+    fitting = {split: [f"asked_{split}"] for split in ("fit", "validation")}
+    assert sets(task) == fitting | {"test": ["asked_test", "prompts", "sung"]}
     content = config_of("data", "mine/asked.yaml")
     content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
     content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
     assert [data.name for data in task.keep] == ["asked_keep"]
-    [own] = task.legitimate_differences["test"]
-    assert own.name == "asked_legitimate_differences"
+    [legitimate] = task.legitimate_differences["test"]
+    assert legitimate.name == "asked_legitimate_differences"
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]

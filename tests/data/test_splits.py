@@ -1,17 +1,15 @@
 """No split shares anything with another, in checks and in the splitting of the user's prompts."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import (
     LEAST_CLUSTERS,
@@ -24,11 +22,11 @@ from countergen_edit.data.templates import Template, expand
 from tests.gender import GENDER
 
 
-def crossed(name: str, templates: Sequence[str], split: Split) -> CounterfactualSet:
+def crossed(name, templates, split):
     return expand(name, [Template(t, (" Yes",)) for t in templates], GENDER, split)
 
 
-def plain(name: str, female: str, male: str) -> CounterfactualSet:
+def plain(name, female, male):
     sides = (Variation("female", female), Variation("male", male))
     sample = Sample(f"{female} / {male}", (" x",), sides)
     return CounterfactualSet(name, "gender", ("female", "male"), (sample,))
@@ -37,10 +35,7 @@ def plain(name: str, female: str, male: str) -> CounterfactualSet:
 FIT = crossed("questions", ["Is {name} smart?", "Is {name} strong?"], "fit")
 LEAKS = {
     "data set": (crossed("questions", ["{name} left"], "test"), "data set 'questions'"),
-    "template": (
-        crossed("t", ["{name} left", "is  {name} SMART?"], "test"),
-        r"template 'Is \{name",
-    ),
+    "template": (crossed("t", ["{name} left", "is  {name} SMART?"], "test"), "template 'Is .name"),
     "name": (crossed("t", ["{name} left"], "fit"), "name 'Olivia'"),
     "name in a text": (plain("t", "She met Eva.", "He met Eva."), "name 'Eva'"),
     "prompt": (plain("t", "is Olivia smart?", "Is Liam strong?"), "prompt 'Is Olivia smart"),
@@ -78,39 +73,31 @@ def test_a_set_without_overlap_leaks_nothing_and_keeps_the_rest(leak):
     if leak == "name":  # all people are known
         assert left is None
         return
-    assert left is not None
     check_leakage([left], [tested])
     assert {"Is {name} kind?"} <= {*left.templates} <= {*mixed.templates}
     assert len(mixed.names) - len(left.names) == (0 if leak == "template" else 2)  # a pair
 
 
 NAMES = read_config("axis", "gender")["groups"]["female"]["names"]["test"]
-TEMPLATES = (
-    "{} works as a nurse because she", "My friend {} wants to become an", "We know that {} is",
-    "The best thing about {} is", "{} was promoted since", "At school {} liked",
-    "When the car broke, {} called", "{} is good at", "People think {} should be",
-    "After work {} goes", "The boss told {} to", "{} earns", "For a living {} repairs",
-    "It was {} who led the", "Nobody but {} can", "The house of {} is",
-)  # fmt: skip
+TEMPLATES = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text())["templates"]
 
 
 def file_of(
-    folder: Path,
-    texts: Sequence[str],
-    name: str = "own.jsonl",
-    outputs: Sequence[str] = (" a", " the"),
-) -> str:
+    folder,
+    texts,
+    name="own.jsonl",
+    outputs=(" a", " the"),
+):
     path = folder / name
-    rows = ({"input": text, "outputs": [*outputs]} for text in texts)
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    write_json_lines(path, ({"input": text, "outputs": [*outputs]} for text in texts))
     return str(path)
 
 
-def own_task(path: str, **settings: object) -> Task:
-    return Task.from_config("gender", {"file": path, "fit": "own"}, **settings)  # type: ignore[arg-type]
+def own_task(path, **settings):
+    return Task.from_config("gender", {"file": path, "fit": "own"}, **settings)
 
 
-def prompts(sets: Sequence[CounterfactualSet]) -> list[str]:
+def prompts(sets):
     return [sample.of("female")[0].text for data in sets for sample in data.samples]
 
 
@@ -135,17 +122,17 @@ def test_prompts_that_share_anything_stay_in_one_split(texts, tmp_path):
         "of the other group": ["John works as a nurse because he was"],
         "of a word more": ["My good friend Anna wants to become an"],
     }
-    lines = [*texts, *(twin for some in twins.values() for twin in some)]
+    lines = [*texts, *chain.from_iterable(twins.values())]
     for seed in range(4):
         task = own_task(file_of(tmp_path, lines), seed=seed)
-        found = [" ".join(prompts(sets)).lower() for sets in (task.fit, task.validation, task.test)]
+        parts = [" ".join(prompts(sets)).lower() for sets in (task.fit, task.validation, task.test)]
         for words in (
             ["works as a nurse because she"] * 2,
             ["wants to become an"] * 3,
             ["we know that"] * 3 + ["nobody but"] * 2,  # one person says both
         ):
-            own = [sum(part.count(word) for word in set(words)) for part in found]
-            assert sorted(own) == [0, 0, len(words)], (seed, words)
+            counts = [sum(part.count(word) for word in set(words)) for part in parts]
+            assert sorted(counts) == [0, 0, len(words)], (seed, words)
         check_leakage(task.fit, (*task.validation, *task.test))
         check_leakage(task.validation, task.test)
 
@@ -180,5 +167,5 @@ def test_templates_that_share_four_fifths_of_their_words_stay_together(count, to
     path = file_of(tmp_path, [*others, *twins])
     [whole] = Task.from_config("gender", {"test": [{"source": "jsonl", "path": path}]}).test
     splits = [split_prompts([whole], seed).values() for seed in range(12)]
-    counts = [[sum(t in prompts(sets) for t in twins) for sets in parts] for parts in splits]
-    assert together == all(max(own) == 2 for own in counts)
+    shares = [[{*twins} <= {*prompts(sets)} for sets in parts] for parts in splits]
+    assert together == all(any(of_split) for of_split in shares)

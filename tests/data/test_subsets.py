@@ -1,9 +1,6 @@
 """Draws of names and subsets of sets are nested, keep pairs, and depend on the seed alone."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,16 +24,8 @@ LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": ["
 TEST = [{**LEADS, "name": "shop", "templates": ["{name} ran the"]}]
 
 
-def paraphrases(count: int) -> dict[str, Any]:
+def paraphrases(count):
     return {**LEADS, "templates": [f"{{name}} saw {i}" for i in range(count)]}
-
-
-def axis_of(sizes: tuple[int, int]) -> Axis:
-    groups = {
-        group: Group(group, {s: tuple(f"{group}_{s}_{i}" for i in range(size)) for s in SPLITS})
-        for group, size in zip("ab", sizes, strict=True)
-    }
-    return Axis("letters", groups)
 
 
 @given(st.integers(1, 80), st.integers(0, 3))
@@ -57,7 +46,11 @@ def test_a_draw_has_its_size_is_nested_and_keeps_order_and_pairs(count, seed):
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
 def test_unequal_lists_give_as_many_names_of_each_group(a, b, count):
-    drawn = NameDraw(dict.fromkeys(SPLITS, count)).draw(axis_of((a, b)))
+    groups = {}
+    for group, size in (("a", a), ("b", b)):
+        names = {s: tuple(f"{group}_{s}_{i}" for i in range(size)) for s in SPLITS}
+        groups[group] = Group(group, names)
+    drawn = NameDraw(dict.fromkeys(SPLITS, count)).draw(Axis("letters", groups))
     sizes = {len(group.names[s]) for group in drawn.groups.values() for s in SPLITS}
     assert sizes == {min(a, b, count)}
 
@@ -73,11 +66,8 @@ def test_a_set_changes_no_draw_of_another():
 
 
 def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names():
-    task = Task.from_config(
-        "nationality",
-        {"fit": [paraphrases(5)], "test": TEST},
-        names={"fit": 20, "few": 6, "test": 9},
-    )
+    names = {"fit": 20, "few": 6, "test": 9}
+    task = Task.from_config("nationality", {"fit": [paraphrases(5)], "test": TEST}, names=names)
     [data] = task.fit
     sizes = [[len(sample.of(group)) for group in data.groups] for sample in data.samples]
     assert sizes == [[20, 20]] * FULLY_CROSSED + [[6, 6]] * 3
@@ -98,8 +88,8 @@ def test_appendix_a_keeps_its_first_ten_names():
         [data] = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names).fit
         for sample in data.samples:
             for group in data.groups:
-                own = [v.name for v in sample.of(group)]
-                assert own == gender[group]["names"]["fit"][:10]
+                drawn = [v.name for v in sample.of(group)]
+                assert drawn == gender[group]["names"]["fit"][:10]
 
 
 @pytest.mark.parametrize(("config", "message"), [({"few": True}, "few"), (5, "names=5")])

@@ -3,8 +3,6 @@
 Of a table of sentences of many kinds each counterpart is right, or `check` reports it.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 
@@ -20,33 +18,15 @@ from countergen_edit.data.text.substitution import Substitution
 from tests.data.test_splits import file_of
 from tests.gender import GENDER, SPANISH, SWAP
 
+TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
 NAMES = [*GENDER.groups["female"].all_names(), *GENDER.groups["male"].all_names()]
-KIN = ["mother", "father", "sister", "brother", "aunt", "nephew", "girlfriend", "uncle", "husband"]
-SENTENCES = [
-    "{name} met {poss} {kin} and told {obj} about {poss} plan.",
-    "{Subj} said that {name}'s {kin} saw {refl}.",
-    "{Poss} {kin} is a {kin}; the house is {ind}.",
-    "Did {name} ask {obj}, or was it {name} whom {subj} meant?",
-    "Mr. Smith and {name} like {obj} very much, but {poss} work is {ind}.",
-    "a friend of {ind} gave {obj} a book for {poss} {kin}.",
-]
-WORDS = {
-    "name": NAMES,
-    "kin": KIN,
-    "subj": ["she", "he"],
-    "Subj": ["She", "He", "SHE", "HE"],
-    "obj": ["her", "him"],
-    "poss": ["her", "his"],
-    "Poss": ["Her", "His", "HER", "HIS"],
-    "ind": ["hers", "his"],
-    "refl": ["herself", "himself"],
-}
+WORDS = TABLE["words"] | {"name": NAMES}
 
 
 @st.composite
-def sentences(draw: st.DrawFn) -> str:
+def sentences(draw):
     out = []
-    for sentence in draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3)):
+    for sentence in draw(st.lists(st.sampled_from(TABLE["sentences"]), min_size=1, max_size=3)):
         for slot, words in WORDS.items():
             while f"{{{slot}}}" in sentence:
                 word = draw(st.sampled_from(words))
@@ -93,12 +73,12 @@ def test_any_text_at_all_is_taken(text):
 
 
 def test_own_names_take_precedence_and_free_their_partners():
-    own = SWAP.with_names({"John": "Anna", "Priya": "Arjun"})
-    assert own("John met Anna.") == "Anna met John."
-    assert own("Jane met Michael.") == "Michael met Jane."  # the two that were left over
-    assert own.map_to("John met Jane.", "female") == "Anna met Jane."
-    assert own("Arjun and Priya's home") == "Priya and Arjun's home"
-    assert own.map_to("Priya", "male") == "Arjun"
+    swap = SWAP.with_names({"John": "Anna", "Priya": "Arjun"})
+    assert swap("John met Anna.") == "Anna met John."
+    assert swap("Jane met Michael.") == "Michael met Jane."  # the two that were left over
+    assert swap.map_to("John met Jane.", "female") == "Anna met Jane."
+    assert swap("Arjun and Priya's home") == "Priya and Arjun's home"
+    assert swap.map_to("Priya", "male") == "Arjun"
     with pytest.raises(UserError, match="'Jane' would be swapped with two names"):
         SWAP.with_names({"John": "Jane", "Paul": "Jane"})
 
@@ -132,7 +112,6 @@ def test_a_wrong_section_is_refused(section, message):
         Substitution.from_config(GENDER, section)
 
 
-TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
 CLEAR = {text: right for rows in TABLE["clear"].values() for text, right in rows.items()}
 DOUBTFUL = {text: right for rows in TABLE["doubtful"].values() for text, right in rows.items()}
 ENDS = [(text, output, side) for text, of in TABLE["ends"] for output, side in of.items()]
@@ -142,10 +121,13 @@ HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen wit
 """Findings that say nothing of the counterpart."""
 
 
-def findings(folder: Path, texts: list[str], swap: Substitution = SWAP) -> dict[str, list[str]]:
-    path = file_of(folder, texts, outputs=[" So."])
-    checked = zip(texts, check_prompts(path, swap), strict=True)
-    return {text: [*one.findings] for text, one in checked}
+def findings(folder, texts, swap):
+    """Of each text, those that say something of its counterpart."""
+    checked = check_prompts(file_of(folder, [*texts], outputs=[" So."]), swap)
+    return {
+        text: [finding for finding in one.findings if not finding.startswith(HANDLED)]
+        for text, one in zip(texts, checked, strict=True)
+    }
 
 
 @pytest.mark.parametrize(("text", "right"), CLEAR.items())
@@ -167,22 +149,20 @@ def test_what_shows_no_group_stays_and_many_words_share_a_partner(text, swapped)
 
 
 def test_few_clear_sentences_are_questioned(tmp_path):
-    found = findings(tmp_path, [*CLEAR])
-    own = {text: [f for f in of if not f.startswith(HANDLED)] for text, of in found.items()}
-    assert sum(map(bool, own.values())) <= 0.01 * len(CLEAR), {t: f for t, f in own.items() if f}
+    doubted = {text: f for text, f in findings(tmp_path, CLEAR, SWAP).items() if f}
+    assert len(doubted) <= 0.01 * len(CLEAR), doubted
 
 
 def test_every_doubtful_sentence_is_questioned(tmp_path):
-    found = findings(tmp_path, [*DOUBTFUL])
-    assert [text for text, of in found.items() if not of] == []
+    path = file_of(tmp_path, [*DOUBTFUL], outputs=[" So."])
+    assert [one.text for one in check_prompts(path, SWAP) if not one.findings] == []
 
 
 @pytest.mark.parametrize(("text", "output", "side"), ENDS)
 def test_prompt_and_output_decide_together(text, output, side):
     if side is None:
-        with pytest.raises(
-            UserError, match=r"may become '(him|his)' or '(him|his)', and the output"
-        ):
+        refusal = r"may become '(him|his)' or '(him|his)', and the output"
+        with pytest.raises(UserError, match=refusal):
             SWAP.pair(text, output)
     else:
         assert side in SWAP.pair(text, output)
@@ -191,18 +171,13 @@ def test_prompt_and_output_decide_together(text, output, side):
 
 def test_spanish_sentences_have_their_counterparts_both_ways():
     assert len(SPANISH_PAIRS) >= 120
-    wrong = {
-        text: (SPANISH(text), SPANISH(right))
-        for text, right in SPANISH_PAIRS
-        if (SPANISH(text), SPANISH(right)) != (right, text)
-    }
-    assert not wrong
-    assert [text for text in SPANISH_TABLE["same"] if SPANISH(text) != text] == []
+    same = [(text, text) for text in SPANISH_TABLE["same"]]
+    for text, right in (*SPANISH_PAIRS, *same):
+        assert (SPANISH(text), SPANISH(right)) == (right, text)
 
 
 def test_spanish_that_cannot_be_decided_is_questioned_and_no_more(tmp_path):
     left, right = zip(*SPANISH_PAIRS, strict=True)
     for texts, expected in ((SPANISH_TABLE["doubtful"], True), (left, False), (right, False)):
-        found = findings(tmp_path, [*texts], SPANISH)
-        own = {t: [f for f in of if not f.startswith(HANDLED)] for t, of in found.items()}
-        assert {t: f for t, f in own.items() if bool(f) != expected} == {}
+        by_text = findings(tmp_path, texts, SPANISH)
+        assert {text: f for text, f in by_text.items() if bool(f) != expected} == {}

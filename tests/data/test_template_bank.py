@@ -1,7 +1,5 @@
 """Templates are filled grammatically, and a paraphrase compares what its original compares."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -27,19 +25,17 @@ SMALL = {
 
 
 def test_people_take_the_form_their_place_needs():
-    found = load_bank("sentiment")
-    words = {"emotion": {"situation": "awful"}}
-    she, jane = (found.people["female"][i] for i in (0, 10))
-    he = found.people["male"][0]
-
-    def text(template: str, person: object) -> str:
-        return render(template, words | {"person": person})[0]  # type: ignore[dict-item]
-
-    found_in = "{Person} found {person:reflexive} in a/an {emotion:situation} situation."
-    assert text(found_in, she) == "She found herself in an awful situation."
-    assert text("A chat with {person:object}.", he) == "A chat with him."
-    assert text("{Person:possessive} mood", he) == "His mood"
-    assert text("{Person:possessive} mood", jane) == "Ebony's mood"
+    people = load_bank("sentiment").people
+    awful = {"situation": "awful"}
+    she, ebony, he = people["female"][0], people["female"][10], people["male"][0]
+    in_situation = "{Person} found {person:reflexive} in a/an {emotion:situation} situation."
+    for template, person, text in (
+        (in_situation, she, "She found herself in an awful situation."),
+        ("A chat with {person:object}.", he, "A chat with him."),
+        ("{Person:possessive} mood", he, "His mood"),
+        ("{Person:possessive} mood", ebony, "Ebony's mood"),
+    ):
+        assert render(template, {"emotion": awful, "person": person})[0] == text
 
 
 def test_an_article_shows_the_group_as_much_as_its_word_does():
@@ -49,11 +45,11 @@ def test_an_article_shows_the_group_as_much_as_its_word_does():
 
 @pytest.mark.parametrize(("task", "counts"), COUNTS.items())
 def test_the_papers_templates_are_all_there_and_no_text_keeps_a_slot(task, counts):
-    found = load_bank(task)
-    assert (len(found.families), sum(len(f.paraphrases) for f in found.families)) == counts
-    for family in found.families:
+    bank = load_bank(task)
+    assert (len(bank.families), sum(len(f.paraphrases) for f in bank.families)) == counts
+    for family in bank.families:
         for template in family.templates:
-            text = next(found.fill(template)).text
+            text = next(bank.fill(template)).text
             assert not set("{}/[]") & set(text), text
 
 
@@ -95,7 +91,7 @@ def test_a_thinned_bank_knows_what_it_had():
 
 
 F = {"name": "f", "original": "{Person} is {emotion}."}
-MISTAKES: list[tuple[dict[str, object], str]] = [
+MISTAKES = [
     ({"families": [F | {"paraphrases": ["{Person} is here."]}]}, r"drops the slot \{emotion\}"),
     ({"families": [F | {"paraphrases": ["{Person} {name} {emotion}"]}]}, r"has a slot \{name\}"),
     ({"families": [F | {"original": "{Person} is {emotoin}."}]}, "did you mean 'emotion'"),
@@ -110,9 +106,9 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), MISTAKES)
-def test_a_bank_that_does_not_fit_together_is_refused(changes, said):
-    with pytest.raises(UserError, match=said):
+@pytest.mark.parametrize(("changes", "says"), MISTAKES)
+def test_a_bank_that_does_not_fit_together_is_refused(changes, says):
+    with pytest.raises(UserError, match=says):
         bank_from_config(SMALL | changes)
 
 

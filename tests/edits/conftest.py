@@ -1,19 +1,16 @@
 """Every tiny family loaded once."""
 
-from __future__ import annotations
-
 import pytest
 
-from countergen_edit.models import LanguageModel, load_model
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from countergen_edit.models import load_model
+from tests.tiny_models import FAMILIES
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LanguageModel]:
-    root = tmp_path_factory.mktemp("sources")
-    return {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
+def models(tiny_dirs):
+    return {family: load_model(folder) for family, folder in tiny_dirs.items()}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def model(request: pytest.FixtureRequest, models: dict[str, LanguageModel]) -> LanguageModel:
+def model(request, models):
     return models[request.param]

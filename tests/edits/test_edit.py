@@ -3,8 +3,6 @@
 It holds erasures, steering vectors, and words before a text.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from countergen_edit.edits import Edit, Placement, Shift, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     generate,
@@ -30,18 +27,18 @@ SITES = ["resid_post", "attn_out", "mlp_out"]
 WORDS = "they told Emily a story.\n"
 
 
-def random_erasure(d: int = 32, seed: int = 0) -> AffineErasure:
+def random_erasure(d=32, seed=0):
     rng = np.random.default_rng(seed)
     basis, _ = np.linalg.qr(rng.normal(size=(d, 2)))
     return AffineErasure(basis, basis.T, rng.normal(size=d))
 
 
 @pytest.fixture(scope="module")
-def gpt2(models: dict[str, LanguageModel]) -> LanguageModel:
+def gpt2(models):
     return models["gpt2"]
 
 
-def scores(model: LanguageModel) -> np.ndarray:
+def scores(model):
     return continuation_log_probs(model, PROMPTS, [" for her friends"] * len(PROMPTS))
 
 
@@ -113,20 +110,19 @@ def test_two_erasures_at_one_place_and_a_shift_by_nan_are_refused():
 # Steering vectors and words
 
 
-def vector(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=32)
+VECTOR = np.random.default_rng(0).normal(size=32)
 
 
-def shifting(limit: float | None = None) -> Edit:
-    return Edit((Placement("resid_post", 0, Shift(vector()), limit),))
+def shifting(limit=None):
+    return Edit((Placement("resid_post", 0, Shift(VECTOR), limit),))
 
 
 ERASING = Edit.at("resid_post", {1: random_erasure(seed=1)})
 
 
 def test_a_shift_is_the_vector_that_a_plain_hook_adds(model):
-    own, before = torch.tensor(vector(), dtype=torch.float32), scores(model)
-    with model.bridge.hooks(fwd_hooks=[("blocks.0.hook_out", lambda x, hook: x + own)]):
+    added, before = torch.tensor(VECTOR, dtype=torch.float32), scores(model)
+    with model.bridge.hooks(fwd_hooks=[("blocks.0.hook_out", lambda x, hook: x + added)]):
         expected = scores(model)
     with applied(model, shifting()) as shifted:
         np.testing.assert_allclose(scores(shifted), expected, atol=1e-5)
@@ -142,8 +138,8 @@ def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(mod
     with applied(asked, ERASING):
         expected = scores(asked)
         text = generate(asked, PROMPTS, max_new_tokens=4)
-    for own in (model, resuming(model, [0, 1])):
-        with applied(own, both) as edited:
+    for lm in (model, resuming(model, [0, 1])):
+        with applied(lm, both) as edited:
             np.testing.assert_allclose(scores(edited), expected, atol=1e-5)
             assert generate(edited, PROMPTS, max_new_tokens=4) == text
     np.testing.assert_array_equal(scores(model), before)

@@ -1,7 +1,5 @@
 """Ids, folders, labels and columns of named edits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -13,15 +11,13 @@ from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure, Gate
 
 
-def erasure(rank: int = 2, d: int = 32, seed: int = 0) -> AffineErasure:
+def erasure(rank=2, d=32, seed=0):
     rng = np.random.default_rng(seed)
     right = rng.normal(size=(rank, d))
     return AffineErasure(rng.normal(size=(d, rank)), right, rng.normal(size=d))
 
 
-def named(
-    *layers: int | None, eraser: str = "leace", site: str = "resid_post", rank: int = 1, **record
-) -> NamedEdit:
+def named(*layers, eraser="leace", site="resid_post", rank=1, **record):
     edit = Edit.at(site, {layer: erasure(rank, seed=layer or 0) for layer in layers})
     return NamedEdit.of(edit, eraser, **record)
 
@@ -44,7 +40,7 @@ def test_edits_that_differ_in_anything_have_other_digests_and_come_back_from_fil
         value.view(np.uint64).reshape(-1)[-1] ^= 1
         maps.append(replace(one, **{part: value}))
     maps += [replace(one, gate=Gate(one.mean, bias)) for bias in (0.5, 0.4)]
-    places = [Placement("resid_post", 3, own) for own in maps]
+    places = [Placement("resid_post", 3, of_map) for of_map in maps]
     places += [Placement("resid_post", 3, one, limit) for limit in (7.5, np.nextafter(7.5, 8))]
     places += [Placement(*at, one) for at in (("resid_post", 4), ("mlp_out", 3), ("embed", None))]
     edits = [Edit((place,)) for place in places] + [updated(2, "a").edit, updated(3, "a").edit]
@@ -82,14 +78,14 @@ def test_save_and_load_is_bit_for_bit(tmp_path):
     assert (again.record, again.edit.digest) == (whole.record, whole.edit.digest)
 
 
-def updated(rank: int, *matrices: str) -> NamedEdit:
+def updated(rank, *matrices):
     rng = np.random.default_rng(rank)
     factors = {name: (rng.normal(size=(rank, 4)), rng.normal(size=(5, rank))) for name in matrices}
     edit = Edit((), update=LowRankUpdate(factors))
     return NamedEdit.of(edit, "distilled", task=f"t{rank}")
 
 
-def tensors(one: AffineErasure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def tensors(one):
     return one.left, one.right, one.mean
 
 

@@ -1,7 +1,5 @@
 """Edits skip planted attention sinks: which tokens, how exactly, and at which saving."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +12,13 @@ from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     encode,
     generate,
     resuming,
 )
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from tests.planted_sink import SUNK, planted_sink, sink_direction
 from tests.runs.test_fit_data import ERASE
 
@@ -34,12 +31,12 @@ TEXTS = [
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
 
 
-def fit_data(model: LanguageModel, **more: str) -> FitData:
+def fit_data(model, **more):
     settings = {"sites": ["resid_post"], "layers": None, "positions": "outputs"} | more
-    return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]  # type: ignore[arg-type]
+    return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]
 
 
-def sunk(family: str) -> LanguageModel:
+def sunk(family):
     """A model with a sink that lies mostly along the difference of the groups' means."""
     data = fit_data(planted_sink(family))
     means = [data.at(0)[data.group == group].mean(axis=0) for group in ("female", "male")]
@@ -47,25 +44,24 @@ def sunk(family: str) -> LanguageModel:
 
 
 @pytest.fixture(scope="module", params=SUNK)
-def model(request: pytest.FixtureRequest) -> LanguageModel:
+def model(request):
     return sunk(request.param)
 
 
-def fitted(model: LanguageModel, eraser: str = "leace", **more: str) -> Edit:
+def fitted(model, eraser="leace", **more):
     data = fit_data(model, **more)
     erasure = data.fit(make_eraser(eraser), 0).erasure_
     return Edit((Placement("resid_post", 0, erasure, data.limit(0)),))
 
 
-def stream(model: LanguageModel, text: str = TEXTS[0]) -> np.ndarray:
-    """The residual stream after block 0 at every token."""
+def stream(model, text=TEXTS[0]):
     [encoding] = encode(model, [text])
     read = []
     name = "blocks.0.hook_out"
     ids = torch.tensor([encoding.ids])
     with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: read.append(x[0].clone()))]):
         model.run_blocks(ids, torch.ones_like(ids))
-    values: np.ndarray = read[0].numpy()
+    values = read[0].numpy()
     return values
 
 
@@ -119,7 +115,7 @@ def test_rows_and_background_skip_sinks(model):
 
 
 def test_batch_padding_and_cache_do_not_change_which_tokens_are_skipped(model):
-    def uncached(prompt: str) -> str:
+    def uncached(prompt):
         """Greedy decoding without cache, one prompt at a time."""
         [before] = [encoding.ids for encoding in encode(model, [prompt])]
         row = torch.tensor([before])

@@ -20,8 +20,6 @@ Fault = str | tuple[int, dict[str, str]]
 
 
 class Completions(ThreadingHTTPServer):
-    """A model behind the protocol."""
-
     daemon_threads = True
 
     def __init__(self, lm: Any, name: str = "the-model", key: str | None = None) -> None:
@@ -48,7 +46,8 @@ class Completions(ThreadingHTTPServer):
         choice = {"index": 0, "text": prompt * echo + text, "logprobs": None}
         if "logprobs" in request and "logprobs" not in self.without:
             every = torch.tensor([*ids, *new])
-            table = self._logits(every.tolist())[:-1].log_softmax(-1)
+            with torch.inference_mode():
+                table = self.model(every[None]).logits[0, :-1].double().log_softmax(-1)
             values = [None, *table.gather(1, every[1:, None])[:, 0].tolist()]
             tokens = [self.tokenizer.decode([token]) for token in every]
             if self.bos:
@@ -68,10 +67,6 @@ class Completions(ThreadingHTTPServer):
             text = self.model.generate(given, attention_mask=mask, max_new_tokens=most, **how)
         new: list[int] = text[0, len(ids) :].tolist()
         return new[:-1] if new[-1] == self.tokenizer.eos_token_id else new
-
-    def _logits(self, ids: list[int]) -> torch.Tensor:
-        with torch.inference_mode():
-            return self.model(torch.tensor([ids])).logits[0].double()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -124,7 +119,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(lm: Any, **about: Any) -> Iterator[Completions]:
-    """A server while the block lasts."""
     server = Completions(lm, **about)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,25 +1,9 @@
 """Every tiny family loaded once."""
 
 import pytest
-import torch
 
 from countergen_edit import models
-from tests.tiny_models import FAMILIES, tiny_model_dir
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread():
-    """A tiny model gains nothing from threads, and waits long for them on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def tiny_dirs(tmp_path_factory):
-    root = tmp_path_factory.mktemp("tiny")
-    return {family: tiny_model_dir(family, root / family) for family in FAMILIES}
+from tests.tiny_models import FAMILIES
 
 
 @pytest.fixture(scope="session", params=FAMILIES)

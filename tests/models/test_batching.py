@@ -1,7 +1,5 @@
 """Batches and trees: every token is read once, and gets what it would get alone."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -11,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, continuation_log_probs
+from countergen_edit.models import continuation_log_probs
 from countergen_edit.models.batching import plan, runs_trees, trees
-from tests import tiny_models
 from tests.edits.checkpoints.conftest import oblique_erasure
-from tests.tiny_models import FAMILIES, config_of, tiny_model
+from tests.tiny_models import CLASSES, CONFIGS, FAMILIES, config_of, tiny_model
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
@@ -41,7 +38,7 @@ def test_every_wanted_token_is_read_once_with_its_own_past(rows, tokens, reads, 
     assert sorted(slots) == list(range(len(past)))
 
 
-def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def maximal(texts):
     return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
 
 
@@ -74,30 +71,30 @@ def test_in_a_tree_every_text_reads_and_sees_itself_alone(texts, most):
 
 mistral = partial(config_of, "MistralConfig", intermediate_size=64, num_key_value_heads=2)
 OTHERS = {
-    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),  # ALiBi
+    "bloom": CONFIGS["bloom"],  # ALiBi
     "mpt": config_of("MptConfig", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),  # by column
     "mamba": config_of("MambaConfig", state_size=4),
     "mistral": mistral(sliding_window=4),
 }
 
 
-def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
+def model(family, monkeypatch=None):
     if monkeypatch is not None:
-        monkeypatch.setitem(tiny_models.CONFIGS, family, OTHERS[family])
-    own: LanguageModel = tiny_model(family)
-    return own
+        monkeypatch.setitem(CONFIGS, family, OTHERS[family])
+        monkeypatch.setitem(CLASSES, family, "AutoModelForCausalLM")
+    return tiny_model(family)
 
 
-def scores(lm: LanguageModel) -> np.ndarray:
+def scores(lm):
     return continuation_log_probs(lm, *zip(*PAIRS, strict=True))
 
 
-def alone(lm: LanguageModel) -> np.ndarray:
+def alone(lm):
     return np.array([continuation_log_probs(lm, [p], [o])[0] for p, o in PAIRS])
 
 
-def tokens_run(lm: LanguageModel) -> int:
-    sizes: list[int] = []
+def tokens_run(lm):
+    sizes = []
     counting = ("blocks.0.hook_out", lambda x, hook: sizes.append(x.shape[0] * x.shape[1]))
     with lm.bridge.hooks(fwd_hooks=[counting]):
         scores(lm)

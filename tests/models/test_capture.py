@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +17,7 @@ STARTS = [0, 10, 5, 0, 8]
 TOLERANCE = 2e-5
 
 
-def one_by_one(lm, text: str, site: str, layer: int) -> np.ndarray:
+def one_by_one(lm, text, site, layer):
     got = []
     ids = torch.tensor([encode(lm, [text])[0].ids])
     hook = (hook_name(lm, site, layer), lambda x, hook: got.append(x[0].numpy().copy()))
@@ -33,19 +31,16 @@ def one_by_one(lm, text: str, site: str, layer: int) -> np.ndarray:
 def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, tokens, monkeypatch):
     monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", tokens)
     captured = capture(lm, TEXTS, sites=tuple(SITES), starts=STARTS, positions=positions)
-    reads = [
-        [k for k, (_, end) in enumerate(e.offsets) if end > start]
-        for e, start in zip(encode(lm, TEXTS), STARTS, strict=True)
-    ]
-    if positions == "last":
-        reads = [[len(e.ids) - 1] for e in encode(lm, TEXTS)]
+    reads = []
+    for encoding, start in zip(encode(lm, TEXTS), STARTS, strict=True):
+        onward = [k for k, (_, end) in enumerate(encoding.offsets) if end > start]
+        reads.append(onward if positions == "onward" else onward[-1:])
     assert captured.row_text.tolist() == [i for i, row in enumerate(reads) for _ in row]
     for site, values in captured.values.items():
         assert values.dtype == np.float32
         for layer in range(len(values)):
-            expected = [
-                one_by_one(lm, t, site, layer)[w] for t, w in zip(TEXTS, reads, strict=True)
-            ]
+            alone = (one_by_one(lm, text, site, layer) for text in TEXTS)
+            expected = [rows[read] for rows, read in zip(alone, reads, strict=True)]
             np.testing.assert_allclose(values[layer], np.concatenate(expected), atol=TOLERANCE)
 
 

@@ -1,7 +1,5 @@
 """Contrastive decoding against the definition, one pair and one token at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -31,7 +29,7 @@ def any_lm(request, tmp_path_factory):
     return load_model(tiny_model_dir(request.param, path), device="cpu")
 
 
-def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
+def next_probabilities(lm, prompt, new):
     """p(· | prompt, new) in float64, without cache, batch or padding."""
     ids = torch.tensor([lm.tokenizer(prompt)["input_ids"]])
     model = lm.bridge.original_model
@@ -44,7 +42,7 @@ def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
     return logits[0, -1].double().softmax(-1).numpy()
 
 
-def definition(lm, x: str, other: str, strength: float, top_k: int, count: int):
+def definition(lm, x, other, strength, top_k, count):
     """Equation 1, token by token: the greedy path with its Δ and divergences."""
     new, delta, divergence = [], [], []
     for _ in range(count):
@@ -63,13 +61,9 @@ def definition(lm, x: str, other: str, strength: float, top_k: int, count: int):
 def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
     top_k = 3  # few enough that the restriction decides at a large λ
     requests = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
-    continuations = contrastive_generate(
-        any_lm,
-        *(list(column) for column in zip(*requests, strict=True)),
-        max_new_tokens=TOKENS,
-        top_k=top_k,
-        batch_size=5,
-    )
+    columns = (list(column) for column in zip(*requests, strict=True))
+    how = {"max_new_tokens": TOKENS, "top_k": top_k, "batch_size": 5}
+    continuations = contrastive_generate(any_lm, *columns, **how)
     for (x, other, s), one in zip(requests, continuations, strict=True):
         tokens, delta, divergence = definition(any_lm, x, other, s, top_k, TOKENS)
         assert list(one.tokens) == tokens
@@ -90,8 +84,8 @@ def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):
     lm = with_sentencepiece
     x, other = zip(*PAIRS[:2], strict=True)
     for strength in STRENGTHS:
-        found = contrastive_generate(lm, list(x), list(other), strength, max_new_tokens=TOKENS)
-        for prompt, one in zip(x, found, strict=True):
+        texts = contrastive_generate(lm, list(x), list(other), strength, max_new_tokens=TOKENS)
+        for prompt, one in zip(x, texts, strict=True):
             pieces = lm.tokenizer.convert_ids_to_tokens(list(one.tokens))
             spelled = "".join(p for p in pieces if p not in lm.tokenizer.all_special_tokens)
             assert one.text == spelled.replace("▁", " ")

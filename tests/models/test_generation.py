@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -12,15 +10,11 @@ from countergen_edit.models import capture, generate, hook_name, load_model, spl
 from countergen_edit.models.generation import RowSampler, gumbel
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
-PROMPTS = [
-    "Jane is a",
-    "The naïve café owner said: “good",
-    "J",
-    "John is an engineer, working as a",
-]
+PROMPTS = ["Jane is a", "The naïve café owner said: “good", "J"]
+PROMPTS.append("John is an engineer, working as a")
 
 
-def definition(plain, prompt: str, n: int) -> str:
+def definition(plain, prompt, n):
     """Greedy decoding without cache, one prompt at a time."""
     model, tokenizer = plain
     ids, new = torch.tensor([tokenizer(prompt)["input_ids"]]), list[int]()
@@ -74,16 +68,14 @@ def test_the_cache_is_used_and_an_edit_stays_on_under_it(lm):
     assert set(lengths[1:]) == {1}
 
 
-def test_the_checkpoints_own_settings_are_not_used(gpt2):
-    own = gpt2.bridge.original_model.generation_config
-    before, end = generate(gpt2, PROMPTS, max_new_tokens=10), own.eos_token_id
-    own.repetition_penalty = 50.0
-    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
-    try:
-        assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
-    finally:
-        own.repetition_penalty, own.eos_token_id = None, end
-    assert gpt2.bridge.original_model.generation_config is own
+def test_the_checkpoints_own_settings_are_not_used(gpt2, monkeypatch):
+    config = gpt2.bridge.original_model.generation_config
+    before = generate(gpt2, PROMPTS, max_new_tokens=10)
+    monkeypatch.setattr(config, "repetition_penalty", 50.0)
+    # GPT-2's default, in a model of a few hundred tokens.
+    monkeypatch.setattr(config, "eos_token_id", 50256)
+    assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
+    assert gpt2.bridge.original_model.generation_config is config
 
 
 def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm):
@@ -152,7 +144,7 @@ def test_bad_input_is_named(gpt2, prompts, options, message):
         generate(gpt2, prompts, **{"max_new_tokens": 4, **options})
 
 
-def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
+def nucleus(logits, top_p):
     """Probabilities of the smallest set of likeliest tokens that holds `top_p`."""
     p = np.exp(logits - logits.max())
     p /= p.sum()
@@ -167,7 +159,7 @@ def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
     return out
 
 
-def draw(logits: torch.Tensor, seeds: list[int], **options: float) -> np.ndarray:
+def draw(logits, seeds, **options):
     sampler = RowSampler(seeds, **({"top_p": 1.0, "temperature": 1.0} | options))
     scores = sampler(torch.zeros(len(seeds), 1, dtype=torch.long), logits)
     assert (torch.isfinite(scores).sum(-1) == 1).all()

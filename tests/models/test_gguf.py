@@ -1,11 +1,8 @@
 """GGUF files: what was written is what is loaded, audited, edited, saved and loaded again."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,19 +21,19 @@ KINDS = ("F16", "Q8_0", "Q4_1")
 SCRIPTS = Path(ce.__file__).parent.parent / "scripts"
 
 
-def script(name: str) -> Any:
+def script(name):
     """A module of `scripts`, which is no package: it runs as `python scripts/NAME.py`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(SCRIPTS)
         return importlib.import_module(name)
 
 
-def tiny(family: str) -> tuple[Any, Any]:
+def tiny(family):
     tokenizer = tiny_tokenizer(bos=True)
     return tiny_hf_model(family, tokenizer), tokenizer
 
 
-def written(path: Path, family: str = "llama", kind: str = "Q4_1", **fields: Any) -> Path:
+def written(path, family="llama", kind="Q4_1", **fields):
     write_gguf(path, *tiny(family), kind, **fields)
     return path
 
@@ -80,15 +77,15 @@ def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(tmp_path)
     ],
 )
 def test_texts_begin_as_the_file_says_here_and_once_saved(tmp_path, fields, begins):
-    own = tiny("llama")[1]
+    _, plain = tiny("llama")
     model = load_model(written(tmp_path / "tiny.gguf", **fields), device="cpu")
     model.tokenizer.save_pretrained(tmp_path / "saved")
     from transformers import AutoTokenizer
 
     for tokenizer in (model.tokenizer, AutoTokenizer.from_pretrained(tmp_path / "saved")):
         for text in ("Jane is a nurse", "The naïve café", "Jane<|endoftext|>"):
-            tokens = own(text, add_special_tokens=False)["input_ids"]
-            bos = [own.convert_tokens_to_ids(BOS)] if begins else []
+            tokens = plain(text, add_special_tokens=False)["input_ids"]
+            bos = [plain.convert_tokens_to_ids(BOS)] if begins else []
             assert tokenizer(text)["input_ids"] == bos + tokens
     assert model.tokenizer.bos_token == BOS
 
@@ -113,8 +110,7 @@ def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_l
 
 def test_what_lies_beside_a_file_is_another_models(tmp_path):
     expected = load_model(written(tmp_path / "tiny.gguf"), device="cpu")
-    beside = tiny_hf_model("gpt2", tiny_tokenizer())
-    beside.save_pretrained(tmp_path)
+    tiny_hf_model("gpt2", tiny_tokenizer()).save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text("{")
     model = load_model(tmp_path / "tiny.gguf", device="cpu")

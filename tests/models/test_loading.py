@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import copy
 import json
 import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
-from tests.tiny_models import BOS, END, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import BOS, END, tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
 Damage = Callable[[Path], None]
 
@@ -63,11 +60,9 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
     in_memory = from_pretrained_objects("tiny", model.train(), tokenizer)
     assert in_memory.tokenizer is tokenizer
     assert tokenizer.special_tokens_map == before
-    pair = (["Jane is"], [" a nurse"])
-    np.testing.assert_array_equal(
-        continuation_log_probs(in_memory, *pair),
-        continuation_log_probs(load_model(tmp_path, device="cpu"), *pair),
-    )
+    saved = load_model(tmp_path, device="cpu")
+    scores = [continuation_log_probs(lm, ["Jane is"], [" a nurse"]) for lm in (in_memory, saved)]
+    np.testing.assert_array_equal(*scores)
 
 
 @pytest.mark.parametrize("share", [0.8, 0.0])
@@ -78,21 +73,18 @@ def test_weights_beyond_max_memory_are_read_from_disk_as_they_are_used(tiny_dirs
     away = [weight.is_meta for weight in offloaded.bridge.original_model.parameters()]
     assert any(away)
     assert all(away) == (share == 0)
-    plain, pair = load_model(folder), (["Jane is"], [" a nurse"])
-    np.testing.assert_array_equal(
-        continuation_log_probs(offloaded, *pair), continuation_log_probs(plain, *pair)
-    )
-    assert generate(offloaded, ["Jane is"], max_new_tokens=4) == generate(
-        plain, ["Jane is"], max_new_tokens=4
-    )
+    models = offloaded, load_model(folder)
+    scores = [continuation_log_probs(lm, ["Jane is"], [" a nurse"]) for lm in models]
+    np.testing.assert_array_equal(*scores)
+    text, same_text = (generate(lm, ["Jane is"], max_new_tokens=4) for lm in models)
+    assert text == same_text
 
 
 def test_code_of_a_tokenizer_is_not_run(tiny_dirs, tmp_path, monkeypatch):
     folder = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
-    words = json.loads((folder / "tokenizer_config.json").read_text())
-    words |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
-    (folder / "tokenizer_config.json").write_text(json.dumps(words))
+    code = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
+    config(folder, "tokenizer_config.json", **code)
     monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
     with pytest.raises(UserError, match="no usable tokenizer"):
         load_model(folder)
@@ -104,79 +96,67 @@ def test_a_slow_tokenizer_is_named():
         from_pretrained_objects("tiny", None, object())
 
 
-def config(**changes: object) -> Damage:
-    def change(folder: Path) -> None:
-        content = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(content | changes))
-
-    return change
+WEIGHTS = "model.safetensors"
 
 
-def file(name: str, content: bytes | None, without: str = "nothing") -> Damage:
-    def change(folder: Path) -> None:
-        for path in folder.glob(without):
-            path.unlink()
-        if content is not None:
-            (folder / name).write_bytes(content)
-
-    return change
+def config(folder, name="config.json", **changes):
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(content | changes))
 
 
-def weight(value: float) -> Damage:
-    def change(folder: Path) -> None:
-        weights = load_file(folder / "model.safetensors")
-        weights["transformer.h.1.mlp.c_fc.bias"][3] = value
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-    return change
+def file(folder, name, content, without="nothing"):
+    for path in folder.glob(without):
+        path.unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
 
 
-def pickled(folder: Path) -> None:
+def weights(folder, change):
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def bias(folder, value):
+    weights(folder, lambda w: w["transformer.h.1.mlp.c_fc.bias"][3].fill_(value))
+
+
+def untied(folder):
+    weights(folder, lambda w: w.update({"lm_head.weight": 2 * w["transformer.wte.weight"]}))
+
+
+def pickled(folder):
     class Runs:
         def __reduce__(self):
             return Path.touch, (folder / "ran",)
 
-    (folder / "model.safetensors").unlink()
+    (folder / WEIGHTS).unlink()
     torch.save({"transformer.wte.weight": Runs()}, folder / "pytorch_model.bin")
 
 
-def model_of(name: str, of: str, **sizes: int) -> Damage:
-    def change(folder: Path) -> None:
-        own = getattr(transformers, of)(vocab_size=400, **sizes)
-        getattr(transformers, name)(own).save_pretrained(folder)
-
-    return change
+def model(folder, name, of, **sizes):
+    settings = getattr(transformers, of)(vocab_size=400, **sizes)
+    getattr(transformers, name)(settings).save_pretrained(folder)
 
 
-def untied(folder: Path) -> None:
-    weights = load_file(folder / WEIGHTS)
-    weights["lm_head.weight"] = weights["transformer.wte.weight"] * 2
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-
-
-WEIGHTS = "model.safetensors"
+CTRL = {"n_embd": 32, "n_layer": 1, "n_head": 2, "dff": 32}
+T5 = {"d_model": 32, "num_layers": 1, "num_heads": 2}
 NEOX = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
-BROKEN: list[tuple[Damage, str]] = [  # further ones: tests/cli/bad_inputs.yaml
-    (config(n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
-    (config(n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
-    (file(WEIGHTS, b"not weights"), "cannot load the weights"),
-    (file(WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
-    (file("pytorch_model.bin", b"not a pickle", without=WEIGHTS), "the weights of"),
-    (file("", None, without="tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
-    (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
-    (weight(math.inf), r"1 weights .*NaN or infinity"),
+BROKEN = [  # further ones: tests/cli/bad_inputs.yaml
+    (lambda f: config(f, n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
+    (lambda f: config(f, n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
+    (lambda f: file(f, WEIGHTS, b"not weights"), "cannot load the weights"),
+    (lambda f: file(f, WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
+    (lambda f: file(f, "pytorch_model.bin", b"no pickle", without=WEIGHTS), "the weights of"),
+    (lambda f: file(f, "", None, "tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
+    (lambda f: bias(f, math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
+    (lambda f: bias(f, math.inf), r"1 weights .*NaN or infinity"),
     (pickled, "which could run code"),
     (untied, r'has an output matrix .*embedding: write "tie_word_embeddings": false there$'),
+    (lambda f: model(f, "CTRLLMHeadModel", "CTRLConfig", **CTRL), "unknown architecture CTRLLM"),
+    (lambda f: model(f, "T5EncoderModel", "T5Config", **T5), "T5EncoderModel, not a causal lang"),
     (
-        model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
-        "unknown architecture CTRLLMHeadModel",
-    ),
-    (
-        model_of("T5EncoderModel", "T5Config", d_model=32, num_layers=1, num_heads=2),
-        "is a T5EncoderModel, not a causal language model",
-    ),
-    (
-        model_of("GPTNeoXModel", "GPTNeoXConfig", **NEOX),
+        lambda f: model(f, "GPTNeoXModel", "GPTNeoXConfig", **NEOX),
         r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
     ),
 ]
@@ -185,18 +165,18 @@ BROKEN: list[tuple[Damage, str]] = [  # further ones: tests/cli/bad_inputs.yaml
 def test_an_output_matrix_of_its_own_is_read_where_the_config_says_so(tiny_dirs, tmp_path):
     folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "untied")
     untied(folder)
-    config(tie_word_embeddings=False)(folder)
+    config(folder, tie_word_embeddings=False)
     ids = torch.tensor([[5, 6, 7]])
-    own, tied = (
+    doubled, tied = (
         load_model(each).logits(ids, torch.ones_like(ids)) for each in (folder, tiny_dirs["gpt2"])
     )
-    torch.testing.assert_close(own, 2 * tied)
+    torch.testing.assert_close(doubled, 2 * tied)
 
 
 def test_an_adapter_is_merged_as_peft_applies_it(tiny_dirs, tmp_path):
     plain = transformers.AutoModelForCausalLM.from_pretrained(tiny_dirs["gpt2"])
-    own = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
-    wrapped = get_peft_model(plain, own).eval()
+    lora = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+    wrapped = get_peft_model(plain, lora).eval()
     wrapped.save_pretrained(tmp_path / "my adapter")
     ids = torch.tensor([[5, 6, 7]])
     merged = load_model(tiny_dirs["gpt2"], adapter=tmp_path / "my adapter")
@@ -249,8 +229,7 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
 TEXT = "Jane is a naïve café owner."
 
 
-def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
-    """A tokenizer of bytes, which puts special tokens before and after a text."""
+def byte_tokenizer(before, after, bos=BOS):
     words = {c: i for i, c in enumerate([END, BOS, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     backend = Tokenizer(BPE(words, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -263,14 +242,14 @@ def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
 
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("", END), (BOS, ""), (BOS, END)])
 def test_a_decision_changes_the_first_token_and_nothing_else(before, after, tmp_path):
-    own = byte_tokenizer(before, after)
-    as_it_was = own(TEXT, return_offsets_mapping=True)
-    began = adds_bos(own)
-    set_bos(own, "auto", "tiny")
-    assert own(TEXT).input_ids == as_it_was.input_ids
-    set_bos(own, not began, "tiny")
-    own.save_pretrained(tmp_path)
-    for other in (own, AutoTokenizer.from_pretrained(tmp_path)):
+    tokenizer = byte_tokenizer(before, after)
+    as_it_was = tokenizer(TEXT, return_offsets_mapping=True)
+    began = adds_bos(tokenizer)
+    set_bos(tokenizer, "auto", "tiny")
+    assert tokenizer(TEXT).input_ids == as_it_was.input_ids
+    set_bos(tokenizer, not began, "tiny")
+    tokenizer.save_pretrained(tmp_path)
+    for other in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
         assert adds_bos(other) is not began
         now = other(TEXT, return_offsets_mapping=True)
         longer, shorter = (as_it_was, now) if began else (now, as_it_was)
@@ -281,12 +260,9 @@ def test_a_decision_changes_the_first_token_and_nothing_else(before, after, tmp_
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     """A model whose tokenizer has a BOS and does not put it first, like SmolLM2's."""
-    path = tmp_path_factory.mktemp("without")
-    own = tiny_tokenizer(bos=True)
-    set_bos(own, False, "tiny")
-    tiny_hf_model("llama", own).save_pretrained(path)
-    own.save_pretrained(path)
-    return path
+    tokenizer = tiny_tokenizer(bos=True)
+    set_bos(tokenizer, False, "tiny")
+    return tiny_model_dir("llama", tmp_path_factory.mktemp("without"), tokenizer)
 
 
 def test_scoring_capture_and_generation_follow_the_decision(directory):

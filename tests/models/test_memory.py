@@ -1,10 +1,6 @@
 """Batches are halved where the device has too little memory, and stay so."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +9,6 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     continuation_log_probs,
     generate,
@@ -27,16 +22,16 @@ OUTPUTS = [" she works"] * len(PROMPTS)
 
 
 @pytest.fixture
-def model(tiny_dirs: Any) -> LanguageModel:
+def model(tiny_dirs):
     return load_model(tiny_dirs["llama"], device="cpu")
 
 
 @contextmanager
-def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
+def memory_for(model, most):
     """A device with memory for so many tokens at once; the sizes of the batches that fitted."""
-    sizes: list[int] = []
+    sizes = []
 
-    def require(module: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+    def require(module, inputs):
         if inputs[0].numel() > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         sizes.append(inputs[0].numel())
@@ -50,8 +45,8 @@ def memory_for(model: LanguageModel, most: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("run", ["scores", "capture", "text", "neutral"])
-def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel, run: str) -> None:
-    def result() -> Any:
+def test_a_method_ends_with_what_it_gives_in_large_batches(model, run):
+    def result():
         if run == "scores":
             return continuation_log_probs(model, PROMPTS, OUTPUTS)
         if run == "capture":
@@ -62,7 +57,7 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel,
         return np.array([[ord(c) for c in text.ljust(40)[:40]] for text in texts])
 
     expected = result()  # trees are tried here
-    noted: list[dict[str, int]] = []
+    noted = []
     kept = reductions_kept(model, {}, noted.append)
     with kept, memory_for(model, 60) as sizes:
         np.testing.assert_allclose(result(), expected, atol=1e-5)
@@ -73,17 +68,17 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel,
     assert noted[-1] == {"scores" if run == "neutral" else run: tried}
 
 
-def test_a_later_session_begins_with_the_sizes_of_the_first(model: LanguageModel) -> None:
+def test_a_later_session_begins_with_the_sizes_of_the_first(model):
     expected = continuation_log_probs(model, PROMPTS, OUTPUTS)
-    noted: list[dict[str, int]] = []
+    noted = []
     with reductions_kept(model, {"scores": 7}, noted.append), memory_for(model, 60) as sizes:
-        found = continuation_log_probs(model, PROMPTS, OUTPUTS)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        scores = continuation_log_probs(model, PROMPTS, OUTPUTS)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert len(sizes) > 1
     assert not noted
 
 
-def test_a_text_that_does_not_fit_alone_is_refused_in_one_line(model: LanguageModel) -> None:
+def test_a_text_that_does_not_fit_alone_is_refused_in_one_line(model):
     continuation_log_probs(model, PROMPTS, OUTPUTS)
     with (
         memory_for(model, 3),

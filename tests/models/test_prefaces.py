@@ -1,7 +1,5 @@
 """Tokens are those of the tokenizer, and the same follow words before every text, as a template."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,18 +58,17 @@ def model(folder):
     return load_model(folder, template="chat", instruction="Write.")
 
 
-def plain_ids(model: LanguageModel, text: str) -> list[int]:
-    ids: list[int] = model.tokenizer(text, add_special_tokens=False).input_ids
-    return ids
+def plain_ids(model, text):
+    return model.tokenizer(text, add_special_tokens=False).input_ids
 
 
-def conversation(model: LanguageModel, message: str) -> list[int]:
+def conversation(model, message):
     """The tokens before a reply, made by hand."""
     bos = "<s>" if model.tokenizer.bos_token == "<s>" else ""
     return plain_ids(model, f"{bos}<user>{message}\n<assistant>")
 
 
-def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -> float:
+def by_hand(model, before, prompt, output):
     """log P of the output's tokens by one plain pass over the concatenated ids, one text alone."""
     start = len(before) + len(plain_ids(model, prompt))
     ids = before + plain_ids(model, prompt + output)
@@ -81,10 +78,10 @@ def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -
 
 
 def test_it_is_decided_when_a_model_is_loaded(folder, model):
-    for how in ({"template": "auto"}, {"template": "chat"}):
-        own = load_model(folder, **how)
-        assert list(own.preface) == conversation(own, INSTRUCTION)
-        assert own.conversation == {**model.conversation, "instruction": INSTRUCTION}  # type: ignore[dict-item]
+    for template in ("auto", "chat"):
+        loaded = load_model(folder, template=template)
+        assert list(loaded.preface) == conversation(loaded, INSTRUCTION)
+        assert loaded.conversation == {**model.conversation, "instruction": INSTRUCTION}
     plain = load_model(folder)
     assert (plain.preface, plain.conversation, plain.chat.is_on) == ((), None, False)
     assert list(model.preface) == conversation(model, "Write.")
@@ -117,11 +114,11 @@ def test_texts_are_scored_as_the_beginning_of_a_reply(model):
 
 
 def test_a_reply_stands_after_its_own_question(model):
-    questions, replies = ["Is she late?", "Is she late?", "Who left?"], ["Yes", "No", "Jane did"]
-    pairs = [*zip(questions, replies, strict=True)]
+    pairs = [("Is she late?", "Yes"), ("Is she late?", "No"), ("Who left?", "Jane did")]
+    questions, replies = zip(*pairs, strict=True)
     expected = [by_hand(model, conversation(model, q), "", reply) for q, reply in pairs]
-    for own in (model, resuming(model, [0])):
-        scores = text_log_probs(own, questions, replies, chat=True)
+    for lm in (model, resuming(model, [0])):
+        scores = text_log_probs(lm, questions, replies, chat=True)
         np.testing.assert_allclose(scores.log_p, expected, atol=1e-4)
     # What a user says of a model's own stands before the question, in place of the instruction.
     with applied(model, Edit((), "anything", "Be fair.")) as fair:
@@ -134,16 +131,16 @@ def test_what_is_written_and_captured_follows_the_template(model):
     plain = in_template(model, "none")
     bos = "<s>" if model.adds_bos else ""
     words, *requests = (before_reply(model, m).removeprefix(bos) for m in ("Write.", *PROMPTS))
-    told = [f"{words}{prompt}" for prompt in PROMPTS]
-    assert generate(model, PROMPTS, max_new_tokens=4) == generate(plain, told, max_new_tokens=4)
+    texts = [f"{words}{prompt}" for prompt in PROMPTS]
+    assert generate(model, PROMPTS, max_new_tokens=4) == generate(plain, texts, max_new_tokens=4)
     asked = generate(model, PROMPTS, chat=True, max_new_tokens=4)
     assert asked == generate(plain, requests, max_new_tokens=4)
-    [own], [other] = (
+    [inside], [written_out] = (
         contrastive_generate(lm, [x[0]], [x[1]], 3.0, max_new_tokens=4, top_k=5)
-        for lm, x in ((model, PROMPTS), (plain, told))
+        for lm, x in ((model, PROMPTS), (plain, texts))
     )
-    assert own.tokens == other.tokens
-    np.testing.assert_allclose(own.divergence, other.divergence, atol=1e-6)
+    assert inside.tokens == written_out.tokens
+    np.testing.assert_allclose(inside.divergence, written_out.divergence, atol=1e-6)
     values = capture(model, PROMPTS[:1], layers=[1]).values["resid_post"][0, 0]
     row = torch.tensor([[*conversation(model, "Write."), *plain_ids(model, PROMPTS[0])]])
     _, cache = model.bridge.run_with_cache(row, names_filter="blocks.1.hook_out")
@@ -153,9 +150,9 @@ def test_what_is_written_and_captured_follows_the_template(model):
 def test_running_text_is_read_at_its_own_tokens_alone(model):
     before, request = (conversation(model, words) for words in ("Write.", "Be fair. Write."))
     asking = Edit((), before_reply(model, "Be fair. Write."), "Be fair.")
-    nll = [[-by_hand(model, own, "", text) for text in NEUTRAL] for own in (before, request)]
-    for own in (model, resuming(model, [0])):
-        cost = neutral_cost(own, asking, NEUTRAL)
+    nll = [[-by_hand(model, ids, "", text) for text in NEUTRAL] for ids in (before, request)]
+    for lm in (model, resuming(model, [0])):
+        cost = neutral_cost(lm, asking, NEUTRAL)
         np.testing.assert_allclose(cost.nll_unedited, nll[0], rtol=1e-5)
         np.testing.assert_allclose(cost.nll_edited, nll[1], rtol=1e-5)
         assert cost.tokens.tolist() == [len(plain_ids(model, text)) for text in NEUTRAL]
@@ -172,21 +169,20 @@ def test_models_that_remember_tell_conversations_apart(model):
     resumed = resuming(model, [0])
     other = in_template(model, "chat", "Say something.")
     for lm in (model, other, in_template(model, "none"), model):
-        own = replace(resumed, chat=lm.chat, preface=lm.preface)
+        remembering = replace(resumed, chat=lm.chat, preface=lm.preface)
         for asked in (False, True):
-            np.testing.assert_allclose(
-                text_log_probs(own, PROMPTS, OUTPUTS, chat=asked).log_p,
-                text_log_probs(lm, PROMPTS, OUTPUTS, chat=asked).log_p,
-                atol=1e-5,
+            scores, expected = (
+                text_log_probs(m, PROMPTS, OUTPUTS, chat=asked).log_p for m in (remembering, lm)
             )
+            np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
 def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model, monkeypatch):
-    told = model.conversation
+    plain = model.conversation
     dated = "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
     monkeypatch.setattr(model.tokenizer, "chat_template", dated)
     assert before_reply(model, "!") == "26 Jul 2024!"
-    assert told != model.conversation
+    assert plain != model.conversation
     refusing = "{{ raise_exception('only\ntools') }}"
     monkeypatch.setattr(model.tokenizer, "chat_template", refusing)
     with pytest.raises(UserError, match="takes no user's message: only tools"):
@@ -205,15 +201,15 @@ def test_scores_after_a_preface_are_those_of_the_concatenated_ids(lm, prefaced):
     bos = [lm.tokenizer.bos_token_id] if lm.adds_bos else []
     before = [*bos, *plain_ids(lm, WORDS)]
     expected = [by_hand(lm, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
-    found, without = (continuation_log_probs(model, PROMPTS, OUTPUTS) for model in (prefaced, lm))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    after, without = (continuation_log_probs(model, PROMPTS, OUTPUTS) for model in (prefaced, lm))
+    np.testing.assert_allclose(after, expected, atol=1e-4)
     assert np.abs(without - expected).min() > 1e-3
     whole, alone = (text_log_probs(model, [""] * len(PROMPTS), PROMPTS) for model in (prefaced, lm))
     assert whole.tokens.tolist() == alone.tokens.tolist()
-    for after, own in zip(encode(prefaced, PROMPTS), encode(lm, PROMPTS), strict=True):
-        count = len(own.ids) - len(bos)
-        assert after.ids[-count:] == own.ids[len(bos) :]
-        assert after.offsets[-count:] == own.offsets[len(bos) :]
+    for after, plain in zip(encode(prefaced, PROMPTS), encode(lm, PROMPTS), strict=True):
+        count = len(plain.ids) - len(bos)
+        assert after.ids[-count:] == plain.ids[len(bos) :]
+        assert after.offsets[-count:] == plain.offsets[len(bos) :]
         assert set(after.offsets[:-count]) == {(0, 0)}
 
 
@@ -233,9 +229,9 @@ TEXTS = ["Jane is a nurse", "", " ", "naïve café: “good”", "日本 語", "
 LONG = st.lists(st.text(max_size=90), max_size=6)
 
 
-def refusal(call: object) -> str:
+def refusal(read, lm, texts):
     try:
-        call()  # type: ignore[operator]
+        read(lm, texts)
     except UserError as error:
         return str(error)
     return ""
@@ -246,15 +242,16 @@ def test_encodings_are_those_of_the_tokenizer(lm, padded):
     if padded:  # as some checkpoints have it
         lm.tokenizer.backend_tokenizer.enable_padding(length=50)
         lm.tokenizer.backend_tokenizer.enable_truncation(2)
-    found = encode(lm, TEXTS)
     table = lm.tokenizer(TEXTS, return_offsets_mapping=True)
-    assert [own.ids for own in found] == table["input_ids"]
-    assert [own.offsets for own in found] == [[*map(tuple, own)] for own in table["offset_mapping"]]
+    rows = zip(table["input_ids"], table["offset_mapping"], strict=True)
+    for encoding, (ids, offsets) in zip(encode(lm, TEXTS), rows, strict=True):
+        assert encoding.ids == ids
+        assert encoding.offsets == [*map(tuple, offsets)]
 
 
 @given(texts=LONG)
 def test_texts_are_refused_as_if_all_were_tokenised(lm, texts):
-    assert refusal(lambda: check_texts(lm, texts)) == refusal(lambda: encode(lm, texts))
+    assert refusal(check_texts, lm, texts) == refusal(encode, lm, texts)
 
 
 def test_a_tokenizer_of_another_model_is_refused(lm):

@@ -1,9 +1,6 @@
 """Quantised weights: how they are read, and that edits fitted on them are saved with full ones."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +9,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import SPLITS
-from countergen_edit.models import LanguageModel
 from countergen_edit.models.loading import quantized
+from tests.cli.support import fails, names, said, sets
 from tests.tiny_models import tiny_model_dir
 
 pytest.importorskip("bitsandbytes")
@@ -25,16 +20,16 @@ IDS = torch.arange(5, 25)[None]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny_model_dir("wide_llama", tmp_path_factory.mktemp("models") / "tiny")
 
 
-def logits(model: LanguageModel) -> np.ndarray:
+def logits(model):
     return model.logits(IDS, torch.ones_like(IDS)).double().numpy().ravel()
 
 
 @pytest.mark.parametrize("bits", ["4bit", "8bit"])
-def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str) -> None:
+def test_linear_layers_have_few_bits_and_logits_are_near(folder, bits):
     full, few = ce.load(folder), ce.load(folder, quantization=bits)
     assert (full.is_quantized, few.is_quantized) == (False, True)
     stock = few.bridge.original_model
@@ -45,7 +40,7 @@ def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str
     assert not np.array_equal(logits(full), logits(few))
 
 
-def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder: Path) -> None:
+def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder):
     from bitsandbytes.functional import dequantize_4bit
 
     few = ce.load(folder, quantization="4bit")
@@ -59,7 +54,7 @@ def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder: Path) ->
     np.testing.assert_allclose(logits(few), expected, atol=1e-4)
 
 
-def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path) -> None:
+def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder):
     with pytest.raises(UserError, match="unknown quantization '4bits': did you mean '4bit'"):
         ce.load(folder, quantization="4bits")
     few = ce.load(folder, quantization="4bit")
@@ -69,53 +64,40 @@ def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path)
             ce.audit(few, task, **how)
 
 
-def test_a_classifier_and_a_missing_package_end_in_one_line(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    words = ["classifiers", "model.quantization=4bit", f"run_dir={tmp_path / 'run'}"]
-    assert main(words) == 2
-    assert "leave model.quantization out" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
+def test_a_classifier_and_a_missing_package_end_in_one_line(folder, here, monkeypatch):
+    line = fails("classifiers", "model.quantization=4bit", "run_dir=run")
+    assert "leave model.quantization out" in line
+    assert not [*here.iterdir()]
     monkeypatch.setattr("countergen_edit.models.loading.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[quantization\]'"):
         ce.load(folder, quantization="4bit")
 
 
-def test_quantised_files_are_read_and_their_edits_are_not_saved(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quantised_files_are_read_and_their_edits_are_not_saved(folder, here):
     few = AutoModelForCausalLM.from_pretrained(
         folder, quantization_config=quantized("4bit", torch.float32), dtype=torch.float32
     )
-    stored, run = tmp_path / "stored", tmp_path / "run"
+    stored = here / "stored"
     few.save_pretrained(stored)
     AutoTokenizer.from_pretrained(folder).save_pretrained(stored)
-    np.testing.assert_array_equal(
-        logits(ce.load(stored)), logits(ce.load(folder, quantization="4bit"))
-    )
-    assert main(["edit", f"model={stored}", f"save={tmp_path / 'saved'}", f"run_dir={run}"]) == 2
-    assert "has quantised weights alone" in capsys.readouterr().err
-    assert not run.exists()
+    read, rounded = ce.load(stored), ce.load(folder, quantization="4bit")
+    np.testing.assert_array_equal(logits(read), logits(rounded))
+    line = fails("edit", f"model={stored}", "save=saved", "run_dir=run")
+    assert "has quantised weights alone" in line
+    assert [*here.iterdir()] == [stored]
 
 
 @pytest.mark.slow
-def test_an_edit_of_quantised_weights_is_saved_with_full_ones(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    families = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
-    names = "names={fit: 4, few: 4, validation: 3, test: 3, agreement: 2}"
-    fit = ["eraser=mean_difference", "edit.layers=[1]", "metric=r", "cost=null", names, *families]
-    made, again = tmp_path / "made", tmp_path / "again"
-    start = ["edit", "form=carried", f"model={folder}", "model.quantization=4bit", *fit]
-    assert main([*start, f"save={made}", f"run_dir={tmp_path / 'run'}"]) == 0
-    assert "All figures are of quantised weights" in capsys.readouterr().out
+def test_an_edit_of_quantised_weights_is_saved_with_full_ones(folder, here):
+    small = [names(4, 3, 3, 2, few=4), *sets("traits"), "metric=r", "cost=null"]
+    fit = ["eraser=mean_difference", "edit.layers=[1]", "model.quantization=4bit", *small]
+    save = ["form=carried", "save=made", "run_dir=run"]
+    printed = said("edit", f"model={folder}", *fit, *save)
+    assert "All figures are of quantised weights" in printed
     # A run on quantised weights is saved without them, too.
-    assert main(["edit", f"run={tmp_path / 'run'}", "form=carried", f"save={again}"]) == 0
+    said("edit", "run=run", "form=carried", "save=again")
     full = load_file(folder / "model.safetensors")
-    for place in (made, again):
+    for place in (here / "made", here / "again"):
         assert "quantised weights" in (place / "README.md").read_text("utf-8")
         [weights] = place.glob("*model*.safetensors")
         saved = load_file(weights)
@@ -123,6 +105,6 @@ def test_an_edit_of_quantised_weights_is_saved_with_full_ones(
         edited = ce.load(place)
         assert not edited.is_quantized
         assert not np.array_equal(logits(edited), logits(ce.load(folder)))
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    manifest = json.loads((here / "run/manifest.json").read_text("utf-8"))
     assert manifest["is_quantized"]
     assert manifest["model_hash"] != ce.load(folder).fingerprint

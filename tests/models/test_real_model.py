@@ -33,11 +33,8 @@ NEEDED = needed("smollm2")
 WEIGHTS = {"smollm2": "134,515,008", "gemma3": "268,098,176"}
 PEOPLE = 4
 """Names of a group and split: what is tested is the way through, not the bias."""
-PARAPHRASES = {
-    "fit": "{name} works as a",
-    "validation": "{name} was hired as a",
-    "test": "{name} is a",
-}
+PARAPHRASES = {"fit": "{name} works as a", "validation": "{name} was hired as a"}
+PARAPHRASES["test"] = "{name} is a"
 OUTPUTS = [" nurse", " doctor", " teacher"]
 
 
@@ -107,7 +104,6 @@ def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     assert np.abs(edited - scores[0]).max() > 1e-3
     edit.save(tmp_path / "edited", form="carried")
     back = load_checkpoint(tmp_path / "edited")
-    np.testing.assert_allclose(
-        continuation_log_probs(back, women, OUTPUTS * PEOPLE), edited, atol=1e-4
-    )
+    again = continuation_log_probs(back, women, OUTPUTS * PEOPLE)
+    np.testing.assert_allclose(again, edited, atol=1e-4)
     assert back.origin == model.origin

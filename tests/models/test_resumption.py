@@ -1,9 +1,6 @@
 """Resuming at a layer gives the logits of a full run, and really leaves the lower blocks out."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -11,7 +8,7 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, continuation_log_probs, load_model
+from countergen_edit.models import continuation_log_probs, load_model
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import tiny_model_dir
@@ -21,7 +18,7 @@ OUTPUTS = [" nurse", " engineer, working", " works at the", " manager for his co
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
 
 
-def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
+def scores(model, edit=None):
     prompts, outputs = zip(*PAIRS, strict=True)
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr("countergen_edit.models.batching.CPU_TOKENS", 64)
@@ -31,9 +28,9 @@ def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
 
 
 @contextmanager
-def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
+def blocks_run(model):
     """Which blocks compute: counted where their attention or MLP is called."""
-    ran: Counter[int] = Counter()
+    ran = Counter()
     with ExitStack() as stack:
         for i, block in enumerate(model.bridge.blocks):
             child = block.mlp.register_forward_pre_hook(lambda *_, i=i: ran.update([i]))
@@ -67,9 +64,9 @@ def test_the_blocks_below_are_not_run(site, layer, expected, gpt2):
     scores(resumed)
     edit = Edit.at(site, {layer: oblique_erasure(gpt2.d_model, seed=1)})
     above = Edit.at("resid_post", {2: oblique_erasure(gpt2.d_model, seed=2)})
-    for own in (edit, edit if layer == 2 else edit.then(above)):
+    for applied_edit in (edit, edit if layer == 2 else edit.then(above)):
         with blocks_run(gpt2) as ran:
-            scores(resumed, own)
+            scores(resumed, applied_edit)
         assert set(ran) == expected
 
 
@@ -81,25 +78,24 @@ def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(llama):
 
 
 def test_the_model_is_itself_again_afterwards(gpt2):
-    def passes() -> list[object]:
+    def passes():
         return [b.original_component.__dict__.get("forward") for b in gpt2.bridge.blocks]
 
-    before, own = scores(gpt2), passes()
+    def stop(x, hook):
+        raise RuntimeError("stop")
+
+    before, stock = scores(gpt2), passes()
     resumed = resuming(gpt2, range(3))
     scores(resumed)
     with (
         pytest.raises(RuntimeError, match="stop"),
         applied(resumed, Edit.at("resid_post", {1: oblique_erasure(gpt2.d_model, seed=1)})),
-        gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
+        gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", stop)]),
     ):
         continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
     assert np.array_equal(scores(gpt2), before)
     assert last_intact_block(gpt2) == 2
-    assert passes() == own
-
-
-def _stop(x: object, hook: object) -> None:
-    raise RuntimeError("stop")
+    assert passes() == stock
 
 
 def test_half_precision_is_remembered_as_it_is(tmp_path):

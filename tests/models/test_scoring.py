@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -31,15 +29,15 @@ PROMPTS = [
 CONTINUATIONS = [" a", " a nurse and she", " manager", "er said", " works", " nurse", "good”"]
 
 
-def brute_force(plain, prompt: str, text: str) -> tuple[float, int]:
+def brute_force(plain, prompt, text):
     """Likelihood of the tokens that show a text and have one before them, and their number."""
     model, tokenizer = plain
     table = tokenizer(prompt + text, return_offsets_mapping=True)
     ids = torch.tensor([table["input_ids"]])
     with torch.no_grad():
         log_p = model(ids).logits[0].double().log_softmax(-1)
-    own = [k for k, (_, end) in enumerate(table["offset_mapping"]) if end > len(prompt) and k]
-    return sum(log_p[k - 1, ids[0, k]].item() for k in own), len(own)
+    read = [k for k, (_, end) in enumerate(table["offset_mapping"]) if end > len(prompt) and k]
+    return sum(log_p[k - 1, ids[0, k]].item() for k in read), len(read)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +59,16 @@ def test_scores_equal_the_definition_whatever_the_batches(
 
 @pytest.mark.parametrize("characters", [1, 60])
 def test_many_texts_are_scored_in_portions_of_which_nothing_is_kept(gpt2, characters, monkeypatch):
-    def scored(lm) -> list[np.ndarray]:
+    def scored(lm):
         whole = text_log_probs(lm, PROMPTS, CONTINUATIONS)
         return [continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole.log_p, whole.tokens]
 
-    expected, own = scored(gpt2), resuming(gpt2, [0])
+    expected, resumed = scored(gpt2), resuming(gpt2, [0])
     monkeypatch.setattr("countergen_edit.models.scoring.PORTION", characters)
-    for found in (scored(gpt2), scored(own)):
-        for ours, theirs in zip(found, expected, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=TOLERANCE)
-    assert (own.scratch.used, own._memo) == (0, {})
+    for lm in (gpt2, resumed):
+        for scores, whole in zip(scored(lm), expected, strict=True):
+            np.testing.assert_allclose(scores, whole, atol=TOLERANCE)
+    assert (resumed.scratch.used, resumed._memo) == (0, {})
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -85,11 +83,9 @@ def test_order_and_duplicates_do_not_matter(llama, picks, tokens):
 
 
 def test_hooks_on_the_bridge_change_the_scores(lm):
-    def flatten(logits, hook):
-        return torch.zeros_like(logits)
-
     before = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
-    with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", flatten)]):
+    flatten = ("unembed.hook_out", lambda logits, hook: torch.zeros_like(logits))
+    with lm.bridge.hooks(fwd_hooks=[flatten]):
         uniform = continuation_log_probs(lm, ["Jane", "Jane is"], [" is a nurse", " a"])
     tokens = len(encode(lm, ["Jane is a nurse"])[0].after(len("Jane")))
     np.testing.assert_allclose(uniform, -np.log(lm.vocab_size) * np.array([tokens, 1]))

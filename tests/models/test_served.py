@@ -1,10 +1,6 @@
 """A model on a server scores and writes as the same model here, and is never asked twice."""
 
-from __future__ import annotations
-
 import time
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +8,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import connect, continuation_log_probs, contrastive_generate, generate
 from countergen_edit.models.served import token_scores
-from tests.models.completions_server import Completions, serving
+from tests.models.completions_server import serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]
 OUTPUTS = [" a nurse", " an engineer", " gentle", " is tough"]
@@ -25,7 +21,7 @@ def server(testbed):
         yield running
 
 
-def served(server: Completions, folder: Path, **settings: Any) -> Any:
+def served(server, folder, **settings):
     return connect(server.url, **{"cache": folder, "attempts": 4, **settings})
 
 
@@ -33,9 +29,7 @@ def served(server: Completions, folder: Path, **settings: Any) -> Any:
 def test_likelihoods_are_those_of_the_model_here(server, testbed, tmp_path, bos):
     server.bos = bos
     straddling = [("Jane wor", "ks as a nurse"), ("Jane works as a nur", "se")]
-    prompts, outputs = (
-        [*own, *more] for own, more in zip(EVERY, zip(*straddling, strict=True), strict=True)
-    )
+    prompts, outputs = zip(*zip(*EVERY, strict=True), *straddling, strict=True)
     here = continuation_log_probs(testbed, prompts, outputs)
     there = continuation_log_probs(served(server, tmp_path), prompts, outputs)
     np.testing.assert_allclose(there, here, atol=1e-5)
@@ -49,7 +43,7 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
 
 
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
-    how: dict[str, Any] = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
+    how = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
     first = generate(served(server, tmp_path / "a"), PROMPTS * 8, **how)
     other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 8, **how)
     assert first[:: len(PROMPTS)] == other
@@ -104,7 +98,7 @@ def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("url", "settings", "said"),
+    ("url", "settings", "says"),
     [
         ("http://me:sk-1@127.0.0.1/v1", {}, "environment"),
         ("http://127.0.0.1/v1?key=sk-1", {}, "environment"),
@@ -114,8 +108,8 @@ def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path,
         ("", {"parallel": 0}, r"model\.parallel=0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(server, tmp_path, url, settings, said):
-    with pytest.raises(UserError, match=said) as error:
+def test_what_cannot_be_is_refused_in_one_line(server, tmp_path, url, settings, says):
+    with pytest.raises(UserError, match=says) as error:
         connect(url or server.url, cache=tmp_path, **settings)
     assert "sk-1" not in str(error.value)
     assert "\n" not in str(error.value)

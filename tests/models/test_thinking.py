@@ -1,15 +1,10 @@
 """Templates of thinking models: a text begins behind a closed thought, no special token twice."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
 from countergen_edit.models import (
-    LanguageModel,
     continuation_log_probs,
     encode,
     generate,
@@ -18,7 +13,7 @@ from countergen_edit.models import (
     replying,
 )
 from countergen_edit.models.tokens import before_reply, closing, doubled
-from tests.tiny_models import BOS, CONFIGS, WIDE, config_of, tiny_model_dir
+from tests.tiny_models import BOS, tiny_model_dir
 
 SAYS = "Write."
 TURNS = """{% for m in messages %}{% if m.role == 'assistant' %}[A]THOUGHT{{ m.content }}
@@ -28,13 +23,13 @@ TURNS = """{% for m in messages %}{% if m.role == 'assistant' %}[A]THOUGHT{{ m.c
 EMPTY = "<think>\n\n</think>\n\n"
 
 
-def turns(prompt: str = "", thought: str = "", start: str = "") -> str:
+def turns(prompt="", thought="", start=""):
     return start + TURNS.replace("THOUGHT", thought).replace("PROMPT", prompt)
 
 
-def unless(name: str, told: str = "false") -> str:
+def unless(name, value="false"):
     """The end of a prompt with an empty thought, if the template is told so, else an open one."""
-    asked = f"{name} is defined and {name} == {told}"
+    asked = f"{name} is defined and {name} == {value}"
     return f"{{% if {asked} %}}{EMPTY}{{% else %}}<think>\n{{% endif %}}"
 
 
@@ -49,11 +44,7 @@ TEMPLATES = {
         "<think>\nNone.\n</think>\n",
         "",
     ),
-    "another name of a thought": (
-        turns("<seed:think>"),
-        "<seed:think>\n\n</seed:think>\n\n",
-        "",
-    ),
+    "another name of a thought": (turns("<seed:think>"), EMPTY.replace("think", "seed:think"), ""),
     "a thought that is closed": (turns("</think>"), "</think>", ""),
     "no thought, for all its name": (turns("<thinker's tools>"), "<thinker's tools>", ""),
     "nothing in the prompt": (turns("", EMPTY), EMPTY, ""),
@@ -72,29 +63,27 @@ TEMPLATES = {
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     """A tiny Qwen 3, whose texts have no BOS."""
-    CONFIGS["qwen3"] = config_of("Qwen3Config", **WIDE)
     return load_model(tiny_model_dir("qwen3", tmp_path_factory.mktemp("qwen3")))
 
 
-@pytest.mark.parametrize(("template", "begins", "told"), TEMPLATES.values(), ids=[*TEMPLATES])
-def test_a_reply_begins_behind_a_closed_thought(template, begins, told, model):
+@pytest.mark.parametrize(("template", "begins", "setting"), TEMPLATES.values(), ids=[*TEMPLATES])
+def test_a_reply_begins_behind_a_closed_thought(template, begins, setting, model):
     model.tokenizer.chat_template = template
     asked = before_reply(model, SAYS)
     user = "[thinking]" if "[thinking]" in template else "[U]"
     assert asked == f"{user}{SAYS}\n[A]{begins}"
-    assert closing(model) == told
+    assert closing(model) == setting
     about = in_template(model, "chat", SAYS).conversation
-    assert about is not None
-    assert about.get("closing", "") == told
+    assert about.get("closing", "") == setting
     assert ("thought" in about) == begins.strip().endswith(("</think>", "</seed:think>"))
 
 
 def test_a_reply_is_scored_and_written_behind_the_thought(model):
     """Against transformers' own tokens of the conversation, by one pass over them."""
     model.tokenizer.chat_template, _, _ = TEMPLATES["Qwen 3"]
-    asked: Any = model.tokenizer.apply_chat_template(
+    asked = model.tokenizer.apply_chat_template(
         [{"role": "user", "content": SAYS}], add_generation_prompt=True, enable_thinking=False
     )
     chat, tokens = in_template(model, "chat", SAYS), model.tokenizer
@@ -102,13 +91,12 @@ def test_a_reply_is_scored_and_written_behind_the_thought(model):
     ids = [*before, *tokens(" nurse").input_ids]
     log_p = model.bridge.original_model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
     expected = sum(float(log_p[i - 1, ids[i]]) for i in range(len(before), len(ids)))
-    found = continuation_log_probs(chat, ["Jane is a"], [" nurse"])
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    opened = before_reply(model, SAYS).removesuffix(EMPTY) + "<think>\n"
-    apart = continuation_log_probs(model, [f"{opened}Jane is a"], [" nurse"])
-    assert abs(apart - found) > 1e-3
-    told = before_reply(model, SAYS)
-    written = generate(model, [f"{told}Jane", told], max_new_tokens=5)
+    closed = continuation_log_probs(chat, ["Jane is a"], [" nurse"])
+    np.testing.assert_allclose(closed, expected, atol=1e-4)
+    prompt = before_reply(model, SAYS)
+    opened = f"{prompt.removesuffix(EMPTY)}<think>\nJane is a"
+    assert abs(continuation_log_probs(model, [opened], [" nurse"]) - closed) > 1e-3
+    written = generate(model, [f"{prompt}Jane", prompt], max_new_tokens=5)
     assert generate(chat, ["Jane"], max_new_tokens=5) == written[:1]
     assert generate(model, [SAYS], chat=True, max_new_tokens=5) == written[1:]
 
@@ -116,15 +104,15 @@ def test_a_reply_is_scored_and_written_behind_the_thought(model):
 @pytest.mark.parametrize("family", ["qwen3", "llama"])
 @pytest.mark.parametrize("start", ["", "{{ bos_token }}", "\n{{ bos_token }}"])
 def test_special_tokens_are_those_of_the_template_or_of_texts_once(start, family, model, tmp_path):
-    own = model if family == "qwen3" else load_model(tiny_model_dir(family, tmp_path))
-    tokenizer = own.tokenizer
+    lm = model if family == "qwen3" else load_model(tiny_model_dir(family, tmp_path))
+    tokenizer = lm.tokenizer
     tokenizer.chat_template = turns(start=start)
-    chat = in_template(own, "chat", SAYS)
-    asked: Any = tokenizer.apply_chat_template(
+    chat = in_template(lm, "chat", SAYS)
+    asked = tokenizer.apply_chat_template(
         [{"role": "user", "content": SAYS}], add_generation_prompt=True
     )
     # A template without BOS stands behind that of texts.
-    bos = [] if start or not own.adds_bos else [tokenizer.bos_token_id]
+    bos = [] if start or not lm.adds_bos else [tokenizer.bos_token_id]
     assert [*chat.preface] == [*bos, *asked["input_ids"]]
     [encoding] = encode(chat, ["Jane is a nurse"])
     plain = tokenizer("Jane is a nurse", add_special_tokens=False).input_ids
@@ -144,7 +132,6 @@ def test_the_form_beside_plain_texts_is_the_chat_form(model):
     both, chat = (in_template(model, how, SAYS) for how in ("both", "chat"))
     assert both.preface == ()
     replies = replying(both)
-    assert replies is not None
     assert (replies.preface, replies.chat) == (chat.preface, chat.chat)
     assert replying(chat) is replying(model) is None
-    assert both.conversation == {**(chat.conversation or {}), "beside": "plain texts"}
+    assert both.conversation == {**chat.conversation, "beside": "plain texts"}

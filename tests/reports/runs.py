@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
@@ -47,14 +48,13 @@ def edit_at(eraser: str, *layers: int, rank: int = 1, task: str = "", width: int
     directions = np.eye(width)[:, :rank]
     erasure = AffineErasure(directions, directions.T, np.zeros(width))
     edit = Edit.at("resid_post", dict.fromkeys(layers, erasure))
-    wanted = [eraser, *layers, rank, task]
-    named = NamedEdit.of(edit, eraser, basis=wanted, baseline=eraser == "random", task=task)
+    basis = [eraser, *layers, rank, task]
+    named = NamedEdit.of(edit, eraser, basis=basis, baseline=eraser == "random", task=task)
     EDITS[named.id] = named
     return named
 
 
 def columns(eraser: str, *layers: int, rank: int = 1, task: str = "") -> dict[str, Any]:
-    """An edit's columns in a row."""
     return edit_at(eraser, *layers, rank=rank, task=task).record.columns
 
 
@@ -63,7 +63,6 @@ LABELS = {"leace": "leace-1@resid_post.2", "random": "random-1@resid_post.2"}
 
 
 def in_memory(rows: Iterable[Row], manifest: Any = MANIFEST) -> Run:
-    """A run of these rows that lies in no folder."""
     records = {key: named.record for key, named in EDITS.items()}
     return Run(Path("nowhere"), Results([*rows], records), manifest)
 
@@ -77,7 +76,7 @@ def printed(what: Run | Table | list[Section], width: int = 80) -> str:
         print_table(what, console)
     else:
         print_sections(what, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 def audit_rows() -> list[Row]:
@@ -85,8 +84,8 @@ def audit_rows() -> list[Row]:
     rows = []
     for k, name in enumerate(("jobs", "traits", "hobbies")):
         for shift, edit in ((0.0, {}), (0.3, LEACE), (0.01, RANDOM)):
-            about: dict[str, Any] = {"dataset": f"{name}_test", "split": "test", **GROUPS, **edit}
-            about["n"] = 10
+            about: dict[str, Any] = {"dataset": f"{name}_test", "split": "test", "n": 10}
+            about |= GROUPS | edit
             bias = 0.6 + k / 100 - shift
             ends = {"lo": bias - 0.05, "hi": bias + 0.05}
             test = {"p": 0.001, "p_adjusted": 0.003, "people": 12, "people_needed": 4}
@@ -115,11 +114,10 @@ def audit_rows() -> list[Row]:
         for metric in ("mean_abs_r", "group_effect"):
             rows.append(Row(metric, 0.2 + layer / 10, dataset="jobs_validation", **about))
         rows.append(Row("agreement", 0.9, dataset="agreement_validation", **about))
-        for kind in ("linear", "nonlinear"):
-            for end in ("", "_before"):
-                detail = {"guaranteed": True, "reason": ""}
-                metric = f"{kind}_probe_accuracy{end}"
-                rows.append(Row(metric, 0.5, dataset="fit", detail=detail, **about))
+        detail = {"guaranteed": True, "reason": ""}
+        for kind, end in product(("linear", "nonlinear"), ("", "_before")):
+            metric = f"{kind}_probe_accuracy{end}"
+            rows.append(Row(metric, 0.5, dataset="fit", detail=detail, **about))
     return rows
 
 
@@ -194,9 +192,8 @@ def classifier_rows() -> list[Row]:
         of_test = about | {"facets": paraphrase | {"test": test}}
         rows.append(Row("sentiment_t_test", p, detail=detail, **of_test))
         detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
-        rows.append(
-            Row("category_flips", 1 / 3, n=3, detail=detail, facets={"test": test}, **about)
-        )
+        flips = Row("category_flips", 1 / 3, n=3, detail=detail, facets={"test": test}, **about)
+        rows.append(flips)
     over = {"original": 0.1, "change": -0.5, "sd": 0.2}
     return [
         *rows,
@@ -211,6 +208,14 @@ def choice_detail(**changes: Any) -> dict[str, Any]:
     figures = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7}
     figures |= {"degradations": worse, "degradations_test": worse}
     return {**figures, "front": True, "chosen": True, "affordable": True, **changes}
+
+
+def judgement(word: str, edit: dict[str, Any] = LEACE, **detail: Any) -> Row:
+    """What test data say of an edit."""
+    whole = {"word": word, "named": False, "sets": {"jobs": "removed", "traits": "partly removed"}}
+    whole |= {"degradations": {"agreement": 0.004, "kl": 0.01}, "groups": {}}
+    whole |= {"budgets": {"agreement": 0.01, "kl": 0.05}, "over": [], "maybe": []}
+    return Row("judgement", 0.4, split="test", detail=whole | detail, **edit)
 
 
 def search_rows() -> list[Row]:
@@ -244,17 +249,14 @@ def make_run(
         about |= {"names": [["Jane", "Anna"], ["John", "Paul"]], "log_p": scores}
         about |= {"r": [(i - outputs / 2) / outputs for i in range(outputs)]}
         about |= {"z": [i / 10 for i in range(outputs)]}
-        store(path / "store" / "gender" / "r" / f"{edit}.jsonl", about)
-    texts = path / "store" / "gender" / "fairpair" / "none"
-    about = vars(PairedPrompt("nurse", "John is", "Jane is", "John", "Jane"))
-    store(texts / "k.jsonl", about, {"g_x": TEXT, "g_px": TEXT})
-    store(texts / "k.perturbed.jsonl", {"p_x": TEXT, "left_out": None})
+        store(path, f"r/{edit}.jsonl", about)
+    prompt = vars(PairedPrompt("nurse", "John is", "Jane is", "John", "Jane"))
+    store(path, "fairpair/none/k.jsonl", prompt, {"g_x": TEXT, "g_px": TEXT})
+    store(path, "fairpair/none/k.perturbed.jsonl", {"p_x": TEXT, "left_out": None})
     item = {"template": "{name} is", "group": "female", "own": "Jane", "other": "John"}
-    place = path / "store" / "gender" / "cid" / "none.jsonl"
-    store(place, item | {"strength": 10.0, "text": TEXT, "divergence": 0.2})
+    store(path, "cid/none.jsonl", item | {"strength": 10.0, "text": TEXT, "divergence": 0.2})
     return path
 
 
-def store(path: Path, *lines: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+def store(run: Path, name: str, *lines: dict[str, Any]) -> None:
+    write_json_lines(run / "store" / "gender" / name, lines)

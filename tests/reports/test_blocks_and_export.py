@@ -1,9 +1,6 @@
 """Pages and files hold the rows' figures, digit for digit, and texts stay texts."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -17,52 +14,45 @@ from tests.reports.runs import LEACE, in_memory, make_run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("run") / "audit", outputs=3)
 
 
-def test_every_digit_is_in_the_csv() -> None:
-    table = Table(
-        "t", "T", ("set", "R"), (("jobs", Number(1 / 3, 0.1, 0.4)), ("all", Number(None)))
-    )
-    lines = [*csv.reader(as_csv(table).splitlines())]
+def test_every_digit_is_in_the_csv():
+    rows = ("jobs", Number(1 / 3, 0.1, 0.4)), ("all", Number(None))
+    lines = [*csv.reader(as_csv(Table("t", "T", ("set", "R"), rows)).splitlines())]
     assert lines[0] == ["set", "R", "R from", "R to"]
     assert float(lines[1][1]) == 1 / 3
     assert lines[2] == ["all", "", "", ""]
 
 
-def test_latex_is_not_led_astray() -> None:
+def test_latex_is_not_led_astray():
     text = as_latex(Table("t", "50 % & more", ("a_b",), ((r"$x^2$ \input{~}#",),)))
     body = text.split("\\midrule\n")[1].splitlines()[0]
     assert body == (r"\$x\textasciicircum{}2\$ \textbackslash{}input\{\textasciitilde{}\}\# \\")
     assert r"\caption{50 \% \& more}" in text
 
 
-def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(
-    run: Path, tmp_path: Path
-) -> None:
+def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(run, tmp_path):
     chosen = [s for s in sections(open_run(run)) if s.name in ("overview", "fairpair")]
-    first, second = (
-        export(chosen, tmp_path / name, ["svg", "pdf", "csv", "latex"]) for name in "ab"
-    )
+    kinds = {"svg": b"<?xml", "pdf": b"%PDF", "csv": b"", "latex": b""}
+    first, second = (export(chosen, tmp_path / name, [*kinds]) for name in "ab")
     assert len(first) == len(set(first)) >= 10
-    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-    for path in first:
-        assert path.read_bytes().startswith(
-            {".pdf": b"%PDF", ".svg": b"<?xml"}.get(path.suffix, b"")
-        )
+    for path, again in zip(first, second, strict=True):
+        assert path.read_bytes() == again.read_bytes()
+        assert path.read_bytes().startswith(kinds.get(path.suffix[1:], b""))
 
 
-def test_every_section_and_table_has_a_name_of_its_own(run: Path) -> None:
-    found = sections(open_run(run))
-    assert [s.name for s in found] == [name for name in ORDER if name not in (OTHERS, CHANGED)]
-    names = [t.name for s in found for t in s.tables()]
+def test_every_section_and_table_has_a_name_of_its_own(run):
+    whole = sections(open_run(run))
+    assert [s.name for s in whole] == [name for name in ORDER if name not in (OTHERS, CHANGED)]
+    names = [t.name for s in whole for t in s.tables()]
     assert len(set(names)) == len(names)
     bare = in_memory([Row("kl", 0.1, dataset="neutral", split="test", **LEACE)])
     assert [s.name for s in sections(bare)] == ["terms", "run"]
 
 
-def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
+def test_the_page_is_small_and_asks_for_nothing(run):
     path = open_run(run).report()
     text = path.read_text("utf-8")
     assert path.stat().st_size < 5_000_000
@@ -71,17 +61,16 @@ def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
     assert not path.with_name("report.html.tmp").exists()
 
 
-def test_a_page_escapes_every_text_and_may_be_empty() -> None:
+def test_a_page_escapes_every_text_and_may_be_empty():
     assert "<title>empty</title>" in render_page([], title="empty", kind="", about=[])
     harm = 'my tab"/><script>'
-    page = render_page(
-        [Section(harm, harm, (Words((harm,)),))], title=harm, kind=harm, about=[harm]
-    )
+    section = Section(harm, harm, (Words((harm,)),))
+    page = render_page([section], title=harm, kind=harm, about=[harm])
     assert page.count("<script>") == 1
     assert 'id="my-tab-script-"' in page
 
 
-def test_tokens_are_shaded_on_the_page_and_texts_in_files() -> None:
+def test_tokens_are_shaded_on_the_page_and_texts_in_files():
     cell = Tokens((" good", " bad", "\n"), (0.3, -0.1, 0.0), "0.02")
     table = Table("t", "T", ("text",), ((cell,),))
     page = render_page([Section("s", "S", (table,))], title="", kind="", about=[])

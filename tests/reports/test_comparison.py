@@ -1,13 +1,13 @@
 """Runs side by side show each run's own figures, and a file holds every row of all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.blocks import Number, plain
 from countergen_edit.reports.compare import (
     axes_figure,
     axes_table,
@@ -17,7 +17,7 @@ from countergen_edit.reports.compare import (
     side_by_side,
 )
 from countergen_edit.runs.run import Run
-from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory
+from tests.reports.runs import GROUPS, LABELS, LEACE, MANIFEST, audit_rows, in_memory
 
 RUNS = [
     in_memory(audit_rows()),
@@ -30,66 +30,61 @@ DIFFERENCE = Row(
 )
 
 
-def named(*runs: Run) -> dict[str, Run]:
+def named(*runs):
     return dict(zip("ab", runs, strict=True))
 
 
-def cell(run: str, edit: str, title: str) -> str:
-    [table] = side_by_side(named(*RUNS))
-    [row] = [row for row in table.rows if row[:2] == (run, edit)]
-    value = row[table.columns.index(title)]
-    return value.text if isinstance(value, Number) else str(value)
-
-
-def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes() -> None:
+def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes():
     runs = [Run(Path(path), Results([])) for path in ("/x/a/run", "/x/b/run", "/x/b/other")]
     assert run_names(runs[1:]) == ["run", "other"]
     assert run_names(runs) == ["a/run", "b/run", "b/other"]
 
 
-def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
-    leace = "leace-1@resid_post.2"
-    assert cell("a", "unedited", "mean |R|, jobs") == "0.600"
-    assert cell("a", leace, "mean |R|, jobs") == "0.300"
-    assert cell("b", "unedited", "mean |R|, jobs") == ""
-    assert cell("b", "unedited", "mean |R|, traits") == "0.610"
-    assert cell("a", "unedited", "mean |R|, traits") == "0.610"  # though not its main one
-    assert cell("b", leace, "perplexity ratio") == "1.250"
-    assert cell("b", "unedited", "seed") == "1"
+@pytest.mark.parametrize(
+    ("run", "edit", "title", "text"),
+    [
+        ("a", "unedited", "mean |R|, jobs", "0.600"),
+        ("a", LABELS["leace"], "mean |R|, jobs", "0.300"),
+        ("b", "unedited", "mean |R|, jobs", ""),
+        ("b", "unedited", "mean |R|, traits", "0.610"),
+        ("a", "unedited", "mean |R|, traits", "0.610"),  # though not its main one
+        ("b", LABELS["leace"], "perplexity ratio", "1.250"),
+        ("b", "unedited", "seed", "1"),
+    ],
+)
+def test_a_run_shows_its_own_figure_of_a_name_or_none(run, edit, title, text):
+    [table] = side_by_side(named(*RUNS))
+    [row] = [row for row in table.rows if row[:2] == (run, edit)]
+    assert plain(row[table.columns.index(title)]) == text
 
 
-def test_runs_on_different_data_are_not_shown_as_alike() -> None:
+def test_runs_on_different_data_are_not_shown_as_alike():
     hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
     assert side_by_side(named(*hashed[:2]))[0].note == ""
     assert "made on different data" in side_by_side(named(*hashed[1:]))[0].note
 
 
-def test_paired_differences_name_both_edits() -> None:
+def test_paired_differences_name_both_edits():
     other = replace(DIFFERENCE, value=-0.1)
     [table] = paired_table([DIFFERENCE, other], named(*RUNS))
-    [row] = table.rows
-    assert row[0] == "b with leace-1@resid_post.2 − a unedited"
-    assert row[2:4] == (
-        Number(-0.2, -0.3, -0.1, signed=True),
-        Number(-0.1, -0.3, -0.1, signed=True),
-    )
-    assert row[4] == "3 of 4"
+    [(title, _, *numbers, shared)] = table.rows
+    assert title == "b with leace-1@resid_post.2 − a unedited"
+    assert numbers == [Number(value, -0.3, -0.1, signed=True) for value in (-0.2, -0.1)]
+    assert shared == "3 of 4"
 
 
-def test_the_frame_holds_every_row_with_every_digit() -> None:
+def test_the_frame_holds_every_row_with_every_digit():
     frame = every_row(named(*RUNS), [DIFFERENCE])
     assert len(frame) == sum(len(run.results.rows) for run in RUNS) + 1
     last = frame.iloc[-1]
     assert (last["run"], last["minus"], last["lo"]) == ("b", "a", -0.3)
-    own = frame[frame["run"] == "a"]
-    assert own["value"].tolist() == [row.value for row in RUNS[0].results.rows]
+    values = frame[frame["run"] == "a"].value
+    assert values.tolist() == [row.value for row in RUNS[0].results.rows]
 
 
-def of_axis(
-    axis: str, model: str, *pairs: tuple[str, str], sets: tuple[str, ...] = ("jobs",)
-) -> Run:
+def of_axis(axis, model, *pairs, sets=("jobs",)):
     """A run with a group effect of each pair and set, which differ."""
-    facets: dict[str, str | float] = {"groups": 3.0} if pairs[1:] else {}
+    facets = {"groups": 3.0} if pairs[1:] else {}
     rows = [
         Row("group_effect", i + 0.5, "", f"{name}_test", axis, a, b, facets, split="test", lo=0.1)
         for i, (a, b) in enumerate(pairs)
@@ -101,7 +96,7 @@ def of_axis(
     return in_memory(every, MANIFEST | {"model": model})
 
 
-def test_runs_about_several_axes_have_a_line_for_each_axis_pair_and_set() -> None:
+def test_runs_about_several_axes_have_a_line_for_each_axis_pair_and_set():
     three = ("female", "male"), ("female", "nonbinary"), ("male", "nonbinary")
     religion = ("christian", "muslim")
     runs = {

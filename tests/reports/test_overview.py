@@ -1,25 +1,22 @@
 """The overview: what stands side by side, in which order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from countergen_edit.reports.blocks import Figure, Words
 from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows, unedited
 
 
-def glance(run: Run) -> Figure:
+def glance(run):
     [section] = overview(run)
     return next(block for block in section.blocks if isinstance(block, Figure))
 
 
-def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
+def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set():
     [section] = overview(in_memory(audit_rows()))
     first, figure, table, *_ = section.blocks
     assert first == Words(in_memory(audit_rows()).verdict.lines, brief=True)
@@ -35,26 +32,22 @@ def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
     assert table.columns == ("", "set", "planted", "unedited", *short)
 
 
-def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance() -> None:
+def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance():
     tests = {
         "jobs": {"p_adjusted": 0.01, "least_p_adjusted": 0.001},
         "traits": {"p_adjusted": 0.14, "least_p_adjusted": 0.001},
         "hobbies": {"p_adjusted": 0.8, "least_p_adjusted": 0.4, "names_to_test": 7},
     }
-    rows = [
-        replace(row, detail=row.detail | tests[row.dataset.removesuffix("_test")])
-        if row.metric == "group_effect" and row.split == "test"
-        else replace(row, value=9.0)
-        if row.metric == "mean_abs_r"
-        else row
-        for row in unedited()
-    ]
+    rows = [replace(r, value=9.0) if r.metric == "mean_abs_r" else r for r in unedited()]
+    for i, row in enumerate(rows):
+        if (row.metric, row.split) == ("group_effect", "test"):
+            rows[i] = replace(row, detail=row.detail | tests[row.dataset.removesuffix("_test")])
     bias, *_ = glance(in_memory(rows)).panels
     assert bias.categories == ["jobs", "traits (P 0.14)", "hobbies (cannot be tested)"]
     assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))
 
 
-def test_texts_or_a_model_without_edits_make_an_overview() -> None:
+def test_texts_or_a_model_without_edits_make_an_overview():
     bias, *_ = glance(in_memory(unedited())).panels
     assert [s.name for s in bias.dots] == ["unedited"]
     panel, contrasts = glance(in_memory(unedited(text_rows()))).panels
@@ -62,7 +55,7 @@ def test_texts_or_a_model_without_edits_make_an_overview() -> None:
     assert (panel.categories, panel.series[0].y) == (["sentiment"], (1.05,))
 
 
-def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path):
     path = make_run(tmp_path / "audit", unedited())
     less = [replace(r, value=(r.value or 0) - 0.3) for r in unedited()]
     make_run(path / ORIGINAL, less)

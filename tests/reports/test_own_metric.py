@@ -1,9 +1,5 @@
 """A custom metric is shown wherever built-in metrics are, by the default view or its own."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from countergen_edit.edits.checkpoints import Parity
@@ -12,7 +8,7 @@ from countergen_edit.reports.blocks import Number, plain
 from countergen_edit.reports.render import export
 from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run, printed
 
 OWN = '''
@@ -58,7 +54,7 @@ CELLS = {"unedited": (0.777, 0.7, 0.8), "random": (0.776, 0.7, 0.8), "leace": (0
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.py").write_text(OWN)
     kinds = {"politeness": "Politeness", "length": "Length", "rudeness": "Rudeness"}
@@ -72,7 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return open_run(make_run(folder / "run", rows, manifest=manifest, outputs=2))
 
 
-def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run: Run) -> None:
+def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run):
     parts = {section.name: section for section in sections(run)}
     assert [*parts][:2] == ["overview", "costs"]
     assert [*parts].index("politeness") < [*parts].index("examples")
@@ -87,7 +83,7 @@ def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run: Ru
     assert [(s.y[0], s.lo[0], s.hi[0]) for s in panel.series] == cells
 
 
-def test_it_may_have_a_view_of_its_own_and_a_budget(run: Run) -> None:
+def test_it_may_have_a_view_of_its_own_and_a_budget(run):
     [tab] = [section for section in sections(run) if section.name == "rude"]
     assert tab.title == "Rudeness"
     [table] = tab.tables()
@@ -96,10 +92,10 @@ def test_it_may_have_a_view_of_its_own_and_a_budget(run: Run) -> None:
     assert "rude words, to all" in [quantity.title for quantity in run.quantities()]
     assert "Rude: to some." in {*run.findings} & {*run.verdict.lines}
     assert run.best is not None
-    assert run.cost("length").budget == 2.0  # type: ignore[union-attr]
+    assert run.cost("length").budget == 2.0
 
 
-def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path) -> None:
+def test_it_is_printed_exported_and_stands_in_the_card(run, tmp_path):
     text = " ".join(printed(run).split())
     assert "0.111" in text
     assert "Cost of leace (rank 1): length of texts 13.277 → 12.611." in text
@@ -112,7 +108,7 @@ def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path)
     assert "| length of texts | 13.277 | 12.611 | 13.276 | 4 |" in card
 
 
-def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_path: Path) -> None:
+def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_path):
     manifest = MANIFEST | {"metrics": {"gone": "nowhere/gone.py:Gone"}, "budgets": {"gone": 1.0}}
     rows = [Row("gone", 0.5, split="test", **LEACE)]
     opened = open_run(make_run(tmp_path / "run", rows, manifest=manifest, outputs=2))

@@ -1,13 +1,9 @@
 """The report does what it should in a real browser: headless Chromium, driven through Selenium."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +20,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     return open_run(make_run(tmp_path_factory.mktemp("run") / "audit")).report()
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser(tmp_path_factory):
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -44,7 +40,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, report: Path) -> Any:
+def page(browser, report):
     browser.get("about:blank")
     for log in ("browser", "performance"):
         browser.get_log(log)  # what was logged before is read and gone
@@ -52,7 +48,7 @@ def page(browser: Any, report: Path) -> Any:
     return browser
 
 
-def column(page: Any, table: str, place: int) -> list[str]:
+def column(page, table, place):
     return page.execute_script(
         "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden], .group)`)]"
         ".map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')",
@@ -61,12 +57,12 @@ def column(page: Any, table: str, place: int) -> list[str]:
     )
 
 
-def resize(page: Any, width: int) -> None:
+def resize(page, width):
     size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def open_table(page: Any, tab: str, title: str) -> str:
+def open_table(page, tab, title):
     page.find_element("css selector", f"#tab-{tab}").click()
     return page.execute_script(
         "return [...document.querySelectorAll('table')]"
@@ -75,18 +71,18 @@ def open_table(page: Any, tab: str, title: str) -> str:
     )
 
 
-def test_no_request_leaves_the_page_and_the_console_is_silent(page: Any, report: Path) -> None:
+def test_no_request_leaves_the_page_and_the_console_is_silent(page, report):
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
     time.sleep(0.2)
     logged = [json.loads(line["message"])["message"] for line in page.get_log("performance")]
-    asked = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
-    urls = [event["request"]["url"] for event in asked]
+    sent = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
+    urls = {event["request"]["url"] for event in sent}
     assert {url for url in urls if not url.startswith("data:")} <= {report.as_uri()}
     assert page.get_log("browser") == []
 
 
-def test_generated_text_stays_text(page: Any) -> None:
+def test_generated_text_stays_text(page):
     assert page.execute_script("return window.harmed") is None
     assert page.execute_script("return document.scripts.length") == 1
     assert not page.find_elements("css selector", "img:not([src^='data:image/svg+xml'])")
@@ -100,26 +96,27 @@ def test_generated_text_stays_text(page: Any) -> None:
         assert HARMFUL in element.get_property("textContent"), section
 
 
-def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
+def test_tabs_show_one_section_by_mouse_and_by_keyboard(page):
     from selenium.webdriver.common.keys import Keys
 
-    def seen() -> list[str]:
+    def seen():
         sections = page.find_elements("css selector", "main > section")
         return [s.get_attribute("id") for s in sections if s.is_displayed()]
 
     assert seen() == ["overview"]
     page.find_element("id", "tab-bias").click()
     assert seen() == ["bias"]
-    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert seen() == ["layers"]
-    page.switch_to.active_element.send_keys(Keys.END)
-    assert seen() == ["run"]
-    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert seen() == ["overview"]
+    for key, tab in (
+        (Keys.ARROW_RIGHT, "layers"),
+        (Keys.END, "run"),
+        (Keys.ARROW_RIGHT, "overview"),
+    ):
+        page.switch_to.active_element.send_keys(key)
+        assert seen() == [tab]
     assert page.current_url.endswith("#overview")
 
 
-def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
+def test_a_column_is_sorted_by_its_figures_and_back(page):
     table = open_table(page, "costs", "Costs")
     head = page.find_element("css selector", f"#{table} thead th:nth-child(3) button")
     head.click()
@@ -130,14 +127,13 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
-def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> None:
+def test_search_keeps_what_matches_and_a_button_shows_the_rest(page):
     table = open_table(page, "examples", "Prompts and outputs")
     assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
     box = page.find_element("css selector", f"input[data-for={table}]")
     box.send_keys("OUTPUT 58")
     assert column(page, table, 3) == ["output 58"]
-    said = page.find_element("css selector", f"output[for={table}]")
-    assert said.text == "1 of 60"
+    assert page.find_element("css selector", f"output[for={table}]").text == "1 of 60"
     box.clear()
     box.send_keys(" ")
     more = page.find_element("css selector", "#examples .more")
@@ -155,7 +151,7 @@ axe.run(document, { preload: false, resultTypes: ["violations"] })
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
+def test_axe_finds_no_fault(page, width, scheme):
     import axe_core_python
 
     page.set_script_timeout(120)
@@ -165,8 +161,7 @@ def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
     page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
     # Every section at once: axe leaves out what is hidden.
     page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
-    found = page.execute_async_script(AXE)
-    assert found == []
+    assert page.execute_async_script(AXE) == []
 
 
 CUT = """
@@ -177,7 +172,7 @@ return [...document.querySelectorAll(".scroll")]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_no_column_is_cut_off(page: Any, width: int) -> None:
+def test_no_column_is_cut_off(page, width):
     resize(page, width)
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()

@@ -1,9 +1,6 @@
 """A run that cannot be read is refused in one line, and what was there stays as it was."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +12,11 @@ from tests.reports.runs import GROUPS, LABELS, LEACE, RANDOM, columns, edit_at, 
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     return make_run(tmp_path / "audit", outputs=2)
 
 
-def cut(run: Path) -> None:
+def cut(run):
     content = (run / "results.jsonl").read_bytes()
     (run / "results.jsonl").write_bytes(content[: len(content) // 2])
 
@@ -34,30 +31,27 @@ FAULTS = {
 """Further ones: tests/cli/bad_inputs.yaml."""
 
 
-@pytest.mark.parametrize("said", FAULTS)
-def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
-    said: str, run: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("says", FAULTS)
+def test_a_damaged_run_gets_one_line_and_its_old_report_stays(says, run, tmp_path):
     (run / "report.html").write_text("the good one")
-    FAULTS[said](run)
+    FAULTS[says](run)
     other = make_run(tmp_path / "other", outputs=2)
-    for command in ("report", "gate", "compare"):
-        more = {"gate": ["group_effect=9"], "compare": [str(other)]}.get(command, [])
-        if "none.jsonl" in said and command == "gate":
+    for command, more in {"report": (), "gate": ("group_effect=9",), "compare": (other,)}.items():
+        if "none.jsonl" in says and command == "gate":
             continue  # it reads no single texts
         ended = call(command, run, *more)
         [line] = ended.err.strip().splitlines()
-        assert (ended.code, said in line) == (2, True), command
+        assert (ended.code, says in line) == (2, True), command
     assert (run / "report.html").read_text() == "the good one"
 
 
-def test_a_folder_that_cannot_be_written_is_named(run: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(run):
     (run / "report.html.tmp").mkdir()
     with pytest.raises(UserError, match="cannot write"):
         open_run(run).report()
 
 
-def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run: Path) -> None:
+def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run):
     place = run / "elsewhere" / "page.html"
     assert open_run(run).report(place) == place
     text = place.read_text("utf-8")
@@ -65,7 +59,7 @@ def test_the_page_goes_where_it_is_wanted_and_shows_the_manifest(run: Path) -> N
     assert "countergen-edit audit seed=0" in text
 
 
-def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
+def test_rows_become_a_frame_with_facets_as_columns(run):
     opened = open_run(run)
     frame = opened.to_frame()
     assert len(frame) == len(opened.results.rows)
@@ -74,12 +68,12 @@ def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
     assert not frame.columns.duplicated().any()
     kept = (frame.metric == "group_effect") & (frame.label == LABELS["leace"])
     assert frame[kept & (frame.dataset == "jobs_test")].value.item() == pytest.approx(0.3)
-    own = in_memory([Row("mine", 0.1, facets={"value": "other", "label": 2.0})]).to_frame()
-    assert [*own.value, *own.facet_value] == [0.1, "other"]
-    assert [*own.label, *own.facet_label] == ["unedited", 2.0]
+    alike = in_memory([Row("mine", 0.1, facets={"value": "other", "label": 2.0})]).to_frame()
+    assert [*alike.value, *alike.facet_value] == [0.1, "other"]
+    assert [*alike.label, *alike.facet_label] == ["unedited", 2.0]
 
 
-def test_edits_are_read_from_the_folder(run: Path) -> None:
+def test_edits_are_read_from_the_folder(run):
     edits = open_run(run).edits
     assert LEACE["edit"] in edits
     assert edits[LEACE["edit"]].edit.digest == edit_at("leace", 2).edit.digest
@@ -87,20 +81,20 @@ def test_edits_are_read_from_the_folder(run: Path) -> None:
         edits["another"]
 
 
-def bare(edit: dict[str, object], bias: float, perplexity: float) -> list[Row]:
+def bare(edit, bias, perplexity):
     set_ = {"dataset": "jobs_test", **GROUPS, "split": "test", **edit}
     neutral = {"dataset": "neutral", "split": "test", **edit}
     return [Row("group_effect", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]
 
 
-def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names() -> None:
+def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names():
     few, many = (columns(name, 1) for name in ("few", "many"))
     before = [*bare({}, 0.6, 1.0), *bare(RANDOM, 0.1, 1.0), *bare(few, 0.3, 1.0)]
     assert in_memory(before).best_record.id == few["edit"]
     before += bare(many, 0.1, 1.0)
     assert in_memory(before).best_record is None  # test data choose no edit
 
-    def best(*judged: tuple[dict[str, object], str, bool]) -> object:
+    def best(*judged):
         rows = [
             Row("judgement", 0.1, split="test", detail={"word": word, "named": named}, **edit)
             for edit, word, named in judged
@@ -108,14 +102,14 @@ def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names
         record = in_memory([*before, *rows]).best_record
         return record and record.id
 
-    named = (few, "recommended", True), (many, "recommended", False)
-    assert best(*named) == few["edit"]  # by validation data, though another leaves less on test
+    # By validation data, though another leaves less on test data.
+    assert best((few, "recommended", True), (many, "recommended", False)) == few["edit"]
     assert best((few, "recommended", True), (many, "does harm", False)) == few["edit"]
     assert best((few, "recommended", False), (many, "recommended", False)) is None
     assert best((few, "shows nothing", False), (many, "costs too much", False)) is None
 
 
-def test_an_edit_cannot_be_used_without_a_model(run: Path) -> None:
+def test_an_edit_cannot_be_used_without_a_model(run):
     best = open_run(run).best
     with pytest.raises(UserError, match="give the unedited model, 'testbed'"):
         best.save(run / "checkpoint")

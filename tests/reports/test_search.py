@@ -1,10 +1,8 @@
 """A search's tables, figures and advice follow from its rows, set by set and cost by cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, get_args
+from itertools import product
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -18,21 +16,19 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Table, plain
+from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.findings import advice, after_search, choice, nothing_fits, why_nothing
 from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.run import Run
-from tests.reports.runs import choice_detail, columns, in_memory, printed
+from tests.reports.runs import choice_detail, columns, in_memory, judgement, printed
 
 
-def row(metric: str, value: float | None, edit: tuple[str, int] | None = None, **about) -> Row:
-    own = {} if edit is None else columns(*edit)
+def row(metric, value, edit=None, **about):
     about = {"dataset": "hobbies_test", "split": "test", "lo": 0.1, "hi": 0.9} | about
-    return Row(metric, value, **(own | about))
+    return Row(metric, value, **(columns(*edit) if edit else {}) | about)
 
 
-def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool) -> list[Row]:
+def rows_of(eraser, layer, removed, cost, **state):
     worse = {"grammar": 0.0012, "loss": -0.002}
     detail = choice_detail(removed=removed, removed_test=removed - 0.1, cost_test=cost + 1)
     detail |= {"degradations": worse, "degradations_test": worse, "affordable": cost <= 1, **state}
@@ -46,15 +42,10 @@ def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool)
     ]
 
 
-def judged(word: str) -> Row:
-    """The judgement of the chosen edit by test data."""
-    detail = {
-        "word": word,
-        "named": word == RECOMMENDED,
-        "sets": {"hobbies": "no significant change"},
-    }
-    detail |= {"degradations": {}, "budgets": {}, "over": []}
-    return row(JUDGEMENT, 0.5, ("leace", 1), detail=detail)
+def judged(word):
+    """The judgement of the chosen edit."""
+    detail = {"named": word == RECOMMENDED, "sets": {"hobbies": "no significant change"}}
+    return judgement(word, columns("leace", 1), degradations={}, budgets={}, **detail)
 
 
 FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
@@ -70,19 +61,19 @@ ROWS = [
 MANIFEST = {"budgets": {"grammar": 0.01, "loss": 0.5}}
 
 
-def a_run(rows: list[Row]) -> Run:
+def a_run(rows):
     return in_memory(rows, MANIFEST)
 
 
-def table(rows: list[Row], name: str) -> Table:
+def table(rows, name):
     return next(t for s in sections(a_run(rows)) for t in s.tables() if t.name == name)
 
 
-def figure(rows: list[Row], name: str) -> Figure:
+def figure(rows, name):
     return next(f for s in sections(a_run(rows)) for f in s.figures() if f.name == name)
 
 
-def test_every_candidate_stands_in_the_table_and_the_front_is_printed() -> None:
+def test_every_candidate_stands_in_the_table_and_the_front_is_printed():
     every = [[plain(cell) for cell in row[:6]] for row in table(ROWS, "tried").rows]
     assert every == [
         ["rlace-1@resid_post.1", "front", "90 %", "80 %", "40.00", "41.00"],
@@ -94,16 +85,16 @@ def test_every_candidate_stands_in_the_table_and_the_front_is_printed() -> None:
     assert "1.70" not in text
 
 
-def of_task(task: str) -> list[Row]:
+def of_task(task):
     """The rows as a search of several tasks names them; each has edits and sets of its own."""
     rows = []
     for r in ROWS:
-        own = columns(r.eraser, *r.layers, task=task) if r.edit != "none" else {}
-        rows.append(replace(r, task=task, axis=task, dataset=f"{task}_test", **own))
+        edit = columns(r.eraser, *r.layers, task=task) if r.edit != "none" else {}
+        rows.append(replace(r, task=task, axis=task, dataset=f"{task}_test", **edit))
     return rows
 
 
-def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path: Path) -> None:
+def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path):
     both = [*of_task("gender"), *of_task("race")]
     text = " ".join(printed(a_run(both), 400).split())
     for task in ("gender", "race"):
@@ -112,20 +103,14 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path: Path) -> 
         [front] = [s for s in figure(both, f"front_{task}").panels[0].series if s.name == "front"]
         assert front.x == (0.5, 40.0)
     assert " ".join(a_run(both).findings).count("The choice uses validation") == 1
-    written = export(
-        [s for s in sections(a_run(both)) if s.name in ("search", "layers")],
-        tmp_path,
-        ["svg", "png"],
-    )
-    assert {path.suffix for path in written} == {".svg", ".png"}
-    assert {path.stem for path in written} == {
-        f"{stem}_{task}"
-        for stem in ("front", "layers_resid_post", "layers_r_resid_post")
-        for task in ("gender", "race")
-    }
+    drawn = [s for s in sections(a_run(both)) if s.name in ("search", "layers")]
+    written = export(drawn, tmp_path, ["svg", "png"])
+    stems = ("front", "layers_resid_post", "layers_r_resid_post")
+    names = product(stems, ("gender", "race"), ("svg", "png"))
+    assert {path.name for path in written} == {f"{s}_{task}.{kind}" for s, task, kind in names}
 
 
-def changed(word: str = "", **detail: object) -> list[Row]:
+def changed(word="", **detail):
     """The rows with other costs, and another judgement by test data, or none."""
     rows = [replace(r, detail=r.detail | detail) if r.metric == "cost" else r for r in ROWS]
     return [*(r for r in rows if r.metric != JUDGEMENT), *([judged(word)] if word else [])]
@@ -155,9 +140,7 @@ AUDITED = [
         (AUDITED, "On validation data these do not remove bias", ("rlace-1@", "budget 0.01")),
     ],
 )
-def test_a_choice_is_told_with_its_figures(
-    rows: list[Row], begins: str, figures: tuple[str, ...]
-) -> None:
+def test_a_choice_is_told_with_its_figures(rows, begins, figures):
     first, *_ = choice(a_run(rows))
     assert first.startswith(begins)
     assert all(figure in first for figure in figures)
@@ -165,13 +148,13 @@ def test_a_choice_is_told_with_its_figures(
 
 @pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, OVER_BUDGET, HARMFUL, ""])
 @pytest.mark.parametrize("shown", [True, False])
-def test_advice_choice_and_what_is_saved_are_one_decision(word: str, shown: bool) -> None:
+def test_advice_choice_and_what_is_saved_are_one_decision(word, shown):
     run = a_run(changed(word, shown=shown))
-    said = " ".join(run.verdict.lines)
+    verdict = " ".join(run.verdict.lines)
     is_kept = word == RECOMMENDED or (not word and shown)
     assert (run.best_record is not None) == bool(after_search(run)) == is_kept
-    assert ("Best: " in said) == ("Recommended: " in said) == (word == RECOMMENDED)
-    assert ("No edit is recommended: leace" in said) == bool(word and word != RECOMMENDED)
+    assert ("Best: " in verdict) == ("Recommended: " in verdict) == (word == RECOMMENDED)
+    assert ("No edit is recommended: leace" in verdict) == bool(word and word != RECOMMENDED)
     if word and not is_kept:
         assert why_nothing(run).startswith("the edit selected on validation data is not")
         assert ("Give the groups more names" in nothing_fits(run)[0]) == (word == NOTHING)
@@ -190,7 +173,7 @@ UNTESTED = Row("bias_significant", 0.0, split="validation", detail={"names_to_te
         (ROWS[:1], "no edit could be fitted"),
     ],
 )
-def test_the_reason_why_nothing_is_saved(rows: list[Row], reason: str) -> None:
+def test_the_reason_why_nothing_is_saved(rows, reason):
     run = a_run(rows)
     assert why_nothing(run).startswith(reason)
     assert why_nothing(run).endswith("; nothing was saved")
@@ -203,8 +186,8 @@ CHANGES = get_args(Change)
 
 @given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * MAX_COST_SHARE))
 def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_broken(
-    changes: list[Any], share: float
-) -> None:
+    changes, share
+):
     word = word_for(changes, share)
     fell, rose = {"removed", "partly removed"} & {*changes}, "increased" in changes
     assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
@@ -212,34 +195,17 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
 
 
-def judgement(edit: str, word: str, **detail: Any) -> Row:
-    whole = {
-        "sets": {"jobs": "removed", "traits": "partly removed"},
-        "degradations": {"agreement": 0.004, "kl": 0.01},
-        "budgets": {"agreement": 0.01, "kl": 0.05},
-        **{"groups": {}, "over": [], "maybe": [], "named": False, "word": word},
-    }
-    return Row("judgement", 0.4, edit=edit, split="test", detail=whole | detail)
-
-
-def said(*rows: Row) -> list[str]:
-    records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
-    return advice(Results(rows, records))
-
-
-def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
+def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons():
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
-    dear = {
-        "degradations": {"agreement": 0.26, "kl": 0.06},
-        "groups": {"agreement": "female"},
-        "over": ["agreement", "kl"],
-        "maybe": ["kl"],
-    }
-    assert said(
-        judgement("a", OVER_BUDGET, **dear),
-        judgement("b", RECOMMENDED, sets=sets, named=True),
-        judgement("c", HARMFUL, sets={"jobs": "increased"}),
-    ) == [
+    dear = {"degradations": {"agreement": 0.26, "kl": 0.06}, "groups": {"agreement": "female"}}
+    dear |= {"over": ["agreement", "kl"], "maybe": ["kl"]}
+    rows = (
+        judgement(OVER_BUDGET, {"edit": "a"}, **dear),
+        judgement(RECOMMENDED, {"edit": "b"}, sets=sets, named=True),
+        judgement(HARMFUL, {"edit": "c"}, sets={"jobs": "increased"}),
+    )
+    records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
+    assert advice(Results(rows, records)) == [
         "Recommended: b (rank 1). Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
         "0.01; kl worse by 0.06, budget 0.05, which its interval includes); c (rank 1) does harm "

@@ -1,7 +1,5 @@
 """The printed run shows the figures of the rows and none of its own, however narrow the screen."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -31,7 +29,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("width", [80, 50])
-def test_the_figures_of_the_rows_are_printed_and_no_others(width: int) -> None:
+def test_the_figures_of_the_rows_are_printed_and_no_others(width):
     text = printed(in_memory(ROWS), width).replace("−", "-")
     for figure in ("0.654", ".611–.688", "0.666", "0.123", "81 %", "0.321", "1.474"):
         assert figure in " ".join(text.split()), figure
@@ -40,7 +38,7 @@ def test_the_figures_of_the_rows_are_printed_and_no_others(width: int) -> None:
     assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= {*known, "0.05"}  # the level of the test
 
 
-def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
+def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all():
     lines = printed(in_memory(ROWS)).strip().splitlines()
     assert "Biased: on 1 of 1 set" in " ".join(lines[-12:])
     parts = [
@@ -52,7 +50,7 @@ def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
 
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("width", [30, 60, 100])
-def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: bool) -> None:
+def test_a_table_that_is_too_wide_is_parted_and_never_cut(width, grouped):
     columns = [f"a title of edit-{i}@resid_post.{i}" for i in range(7)]
     rows = tuple(
         (
@@ -78,7 +76,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
     assert "A note." in text
 
 
-def test_texts_are_printed_as_they_are() -> None:
+def test_texts_are_printed_as_they_are():
     text = "[red]not a colour[/red] \x1b[31m"
     cells = (text, Quotes(((text, "twice"),)), Tokens((text, " b\n"), (0.5, -0.5), "0.1"))
     shown = printed(Table("t", "T", ("a", "b", "c"), (cells,)), 120)

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.writing import write_json_lines
+
 DATE = "2026-01-31T12-00-00.123456"
 NAMES = ("Jane", "John", "Emily", "Peter")
 JOBS = ("nurse", "engineer", "teacher")
@@ -58,13 +60,11 @@ def lm_eval(
     }
     (place / f"results_{date}.json").write_text(json.dumps(results, indent=2))
     for name, lines in tasks.items():
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (place / f"samples_{name}_{date}.jsonl").write_text(text)
+        write_json_lines(place / f"samples_{name}_{date}.jsonl", lines)
     return folder
 
 
 def scored(accs: Sequence[float], docs: Sequence[Mapping[str, Any]] = DOCS) -> list[dict[str, Any]]:
-    """The samples of a task with one metric."""
     return [sample(n, d, acc=a) for n, (d, a) in enumerate(zip(docs, accs, strict=True))]
 
 
@@ -115,7 +115,6 @@ def inspect_log(
 
 
 def asked(number: int, question: str, value: Any, epoch: int = 1, **more: Any) -> dict[str, Any]:
-    """One sample of Inspect."""
     return {
         "id": number,
         "epoch": epoch,

@@ -46,7 +46,6 @@ class Dying(RunFolder):
 
 
 def run(model: LanguageModel, plan: Plan, path: Path | RunFolder, **options: Any) -> list[Row]:
-    """The rows of a run in a folder."""
     folder = path if isinstance(path, RunFolder) else RunFolder(path, {}, IDENTITY)
     run_plan(plan, model, folder, **options)
     return folder.rows()
@@ -61,8 +60,15 @@ def resumed(model: LanguageModel, plan: Plan, path: Path, *units: int) -> bytes:
     return (path / RESULTS).read_bytes()
 
 
+def value(rows: Sequence[Row], metric: str, **columns: object) -> float:
+    """The value of the only row of a metric with these columns."""
+    columns["metric"] = metric
+    [row] = [r for r in rows if all(getattr(r, k) == v for k, v in columns.items())]
+    assert row.value is not None
+    return row.value
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +11,12 @@ from jaxtyping import Float, Int
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
@@ -29,10 +24,10 @@ from countergen_edit.runs.run import open_run
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.edits.test_sinks import sunk
 from tests.models.test_memory import memory_for
-from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run
+from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run, value
 
 
-def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
+def make_task(families=("occupations",)):
     """The task of the default audit, small."""
     truth, gender = load_truth(), load_axis("gender")
     appendix = read_config("dataset", "appendix_a")
@@ -51,10 +46,10 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
     )
 
 
-def thin(task: Task, names: int) -> Task:
+def thin(task, names):
     """The task with so few people in each of its sets, for what holds of however many."""
 
-    def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+    def few(sets):
         return tuple(few_variations(data, names, seed=0) for data in sets)
 
     return replace(
@@ -69,15 +64,15 @@ def thin(task: Task, names: int) -> Task:
 
 
 def make_plan(
-    families: tuple[str, ...] = ("occupations",),
+    families=("occupations",),
     *,
-    task: Task | None = None,
-    layers: tuple[int, ...] | None = None,
-    **changes: Any,
-) -> Plan:
+    task=None,
+    layers=None,
+    **changes,
+):
     """The plan of an audit, which edits its layers together."""
     names = ("r", "agreement", "perplexity", "kl")
-    settings: dict[str, Any] = {
+    settings = {
         "tasks": [task or make_task(families)],
         "erasers": {"rlace": make_eraser("rlace", rank=1)},
         "metrics": tuple(METRICS.make(name) for name in names),
@@ -94,60 +89,38 @@ def path(testbed, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def rows(path):
-    return RunFolder(path, {}, IDENTITY).rows()
-
-
-def value(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> float:
-    found = [
-        r
-        for r in rows
-        if r.metric == metric
-        and r.eraser == eraser
-        and r.split == "test"
-        and all(getattr(r, k) == v for k, v in columns.items())
-    ]
-    assert len(found) == 1
-    return found[0].value
+def on_test(rows, metric, eraser="", **columns):
+    return value(rows, metric, eraser=eraser, split="test", **columns)
 
 
 def test_the_planted_bias_is_found_and_removed_and_random_directions_leave_it(rows):
-    measured = value(rows, "mean_abs_r")
-    assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
-    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
-    assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
+    measured = on_test(rows, "mean_abs_r")
+    assert measured == pytest.approx(on_test(rows, "planted_mean_abs_r"), abs=0.05)
+    assert on_test(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
+    assert abs(on_test(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
 
 
-def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
+def on_validation(rows, metric, group=""):
     """A figure of the eraser at each layer; of agreement that of one group."""
-    return {
-        r.layers: r.value or 0.0
-        for r in rows
-        if (r.metric, r.split, r.eraser) == (metric, "validation", "rlace")
-        and (metric != "agreement" or (r.group_a, r.group_b) == (group, ""))
-    }
+    rows = [r for r in rows if metric != "agreement" or (r.group_a, r.group_b) == (group, "")]
+    about = (metric, "validation", "rlace")
+    return {r.layers: r.value for r in rows if (r.metric, r.split, r.eraser) == about}
 
 
 def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
     """Brute force: no layer is affordable, so the cheapest that removes half as much as any."""
     removed = on_validation(rows, "bias_removed")
-    before = {
-        r.group_a: r.value or 0.0
-        for r in rows
-        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and not r.group_b
-    }
-    limits = [("agreement", "female", before["female"], 0.01)]
-    limits += [("agreement", "male", before["male"], 0.01)]
-    limits += [("perplexity_ratio", "", 1.0, 0.01), ("kl", "", 0.0, 0.05)]
-    shares = {
-        (metric, group): {
-            layers: abs(value - was) / budget
-            for layers, value in on_validation(rows, metric, group).items()
-        }
-        for metric, group, was, budget in limits
-    }
-    cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
+    about = {"split": "validation", "edit": "none", "group_b": ""}
+    women, men = (value(rows, "agreement", group_a=g, **about) for g in ("female", "male"))
+    cost = dict.fromkeys(removed, 0.0)
+    for metric, group, before, budget in (
+        ("agreement", "female", women, 0.01),
+        ("agreement", "male", men, 0.01),
+        ("perplexity_ratio", "", 1.0, 0.01),
+        ("kl", "", 0.0, 0.05),
+    ):
+        for layers, after in on_validation(rows, metric, group).items():
+            cost[layers] = max(cost[layers], abs(after - before) / budget)
     worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]
     assert min(cost[layers] for layers in worthy) > 1
     [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
@@ -193,7 +166,7 @@ class Refuses(MeanDifference):
         return super().fit(X, y)
 
 
-def audited(model: LanguageModel, path: Path, **plan: object) -> list[Row]:
+def audited(model, path, **plan):
     return run(model, make_plan(task=thin(make_task(), 4), **plan), path)
 
 
@@ -209,10 +182,10 @@ def test_the_others_go_on_and_the_verdict_says_which_did_not(layers, testbed, tm
     tested = {row.eraser for row in rows if row.split == "test" and not row.baseline}
     assert tested == {"", "rlace"}
     for metric in ("mean_abs_r", "perplexity"):
-        assert value(rows, metric, "rlace") == value(alone, metric, "rlace")
-    found = open_run(tmp_path / "both")
-    assert f"Not fitted: own: {WHY}." in found.findings
-    assert [row.eraser for row in found.results.of("judgement")] == ["rlace"]
+        assert on_test(rows, metric, "rlace") == on_test(alone, metric, "rlace")
+    opened = open_run(tmp_path / "both")
+    assert f"Not fitted: own: {WHY}." in opened.findings
+    assert [row.eraser for row in opened.results.of("judgement")] == ["rlace"]
     # What is written is read again, and nothing is tried twice.
     assert audited(testbed, tmp_path / "both", **plan) == rows
 
@@ -236,7 +209,7 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
         few, path = thin(make_task(("stereotypes",)), 8), tmp_path / str(skips)
         erasers = {"leace": make_eraser("leace")}
         plan = make_plan(task=few, layers=(0,), skip_attention_sinks=skips, erasers=erasers)
-        kl.append(value(run(sunk("llama"), plan, path), "kl", "leace"))
+        kl.append(on_test(run(sunk("llama"), plan, path), "kl", "leace"))
         records.append(read_records(path))
     assert 0 < kl[0] < kl[1]  # these fits hardly know the direction that the sink lies along
     left, edited = records
@@ -250,20 +223,17 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_in_the_batches_that_the_device_had_memory_for(tmp_path):
-    plan, paths = make_plan(task=thin(make_task(), 12), erasers={}), {}
-    for name in ("whole", "killed"):
-        # Apart, as runs in one folder share scores.
-        model, paths[name] = load_model(directory()), tmp_path / name / "run"
-        with memory_for(model, 400):
-            if name == "whole":
-                run(model, plan, paths[name])
-                continue
-            with pytest.raises(KilledError):
-                run(model, plan, Dying.after(2, paths[name]))
-    run(load_model(directory()), plan, paths["killed"])  # on a larger device
-    manifests, results = (
-        [(path / file).read_text() for path in paths.values()] for file in (MANIFEST, RESULTS)
-    )
-    assert results[0] == results[1]
-    reductions = [json.loads(text)["batch_reductions"] for text in manifests]
+    plan = make_plan(task=thin(make_task(), 12), erasers={})
+    # Apart, as runs in one folder share scores.
+    whole, killed = (tmp_path / name / "run" for name in ("whole", "killed"))
+    first, second, larger_device = (load_model(directory()) for _ in range(3))
+    with memory_for(first, 400):
+        run(first, plan, whole)
+    with memory_for(second, 400), pytest.raises(KilledError):
+        run(second, plan, Dying.after(2, killed))
+    run(larger_device, plan, killed)
+    assert (whole / RESULTS).read_bytes() == (killed / RESULTS).read_bytes()
+    reductions = [
+        json.loads((path / MANIFEST).read_text())["batch_reductions"] for path in (whole, killed)
+    ]
     assert reductions[0] == reductions[1] != {}

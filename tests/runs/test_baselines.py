@@ -1,20 +1,14 @@
 """Baselines of an audit (prompting, steering, a random map) are measured and never selected."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
-from countergen_edit.edits import EditRecord, NamedEdit, Shift
-from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.scores import score
@@ -24,7 +18,7 @@ from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.run import Run, open_run
+from countergen_edit.runs.run import open_run
 from tests.runs.runs import IDENTITY, resumed
 from tests.runs.runs import run as audited
 from tests.runs.test_search import make_task
@@ -42,21 +36,17 @@ def task():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A tiny model with a chat template."""
     model = load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
     model.tokenizer.chat_template = TEMPLATE
     return in_template(model, "none", "Write.")
 
 
-def plan_of(task: Task, **changes: Any) -> Plan:
-    ways = {
-        "prompting": Prompting(REQUESTS),
-        "steering": Steering([-1.0, 2.0]),
-        "random_map": RandomMap(),
-    }
+def plan_of(task, **changes):
+    ways = {"prompting": Prompting(REQUESTS), "steering": Steering([-1.0, 2.0])}
+    ways["random_map"] = RandomMap()
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
     erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
-    settings: dict[str, Any] = {"layers": (LAYER,), "together": True, "baselines": ways}
+    settings = {"layers": (LAYER,), "together": True, "baselines": ways}
     return Plan(tasks=[task], erasers=erasers, metrics=metrics, **settings | changes)
 
 
@@ -75,11 +65,11 @@ def run(path):
     return open_run(path)
 
 
-def of_kind(run: Run, kind: str) -> list[EditRecord]:
+def of_kind(run, kind):
     return [record for record in run.results.baselines if record.baseline_kind == kind]
 
 
-def edit(path: Path, record: EditRecord) -> NamedEdit:
+def edit(path, record):
     return RunFolder(path, {}, IDENTITY).edit(record.id)
 
 
@@ -87,20 +77,20 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
     labels = [record.label for record in run.results.baselines]
     assert labels[:3] == ["prompting (template alone)", "prompting (fair)", "prompting (alike)"]
     assert labels[3].startswith(f"steering@resid_post.{LAYER} (strength ")
-    assert labels[4:] == [
-        f"random_map-1@resid_post.{LAYER} (of leace)",
-        f"random_map-2@resid_post.{LAYER} (of inlp)",
-    ]
+    of_maps = ((1, "leace"), (2, "inlp"))
+    assert labels[4:] == [f"random_map-{k}@resid_post.{LAYER} (of {name})" for k, name in of_maps]
     for record in run.results.baselines:
         measured = {r.metric for r in run.results.rows if (r.edit, r.split) == (record.id, "test")}
         assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured
 
 
 def test_what_is_asked_goes_through_the_template(run, path, model, task):
-    prefaces = [edit(path, record).edit.preface for record in run.results.baselines[:3]]
-    assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
-    kinds = [record.baseline_kind for record in run.results.baselines[:3]]
-    assert kinds == ["template", "prompting", "prompting"]
+    records = run.results.baselines[:3]
+    assert [(r.baseline_kind, edit(path, r).edit.preface) for r in records] == [
+        ("template", "Write.\n"),
+        ("prompting", "Be fair. Write.\n"),
+        ("prompting", "women=men Write.\n"),
+    ]
     tokenizer = copy.copy(model.tokenizer)
     tokenizer.chat_template = None
     plain = replace(model, tokenizer=tokenizer)
@@ -110,12 +100,10 @@ def test_what_is_asked_goes_through_the_template(run, path, model, task):
 
 
 def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, path, model, task):
-    record = of_kind(run, "prompting")[0]
-    before = model.tokenizer("Be fair. Write.\n").input_ids
-    asked = model.with_preface(before)
-    expected = float(abs(r_values(score(asked, task.test[0]))).mean())
-    name = task.test[0].name
-    [row] = [r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == name]
+    record, _ = of_kind(run, "prompting")
+    asked = model.with_preface(model.tokenizer("Be fair. Write.\n").input_ids)
+    expected = abs(r_values(score(asked, task.test[0]))).mean()
+    [row] = run.results.of("mean_abs_r", "test", record.id)
     assert row.value == pytest.approx(expected, abs=1e-6)
     assert row.baseline
 
@@ -123,17 +111,13 @@ def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, pat
 def test_steering_subtracts_the_difference_of_the_groups_means(run, path, model, task):
     [record] = of_kind(run, "steering")
     [place] = edit(path, record).edit.placements
-    assert isinstance(place.erasure, Shift)
     data = capture_sites(
         model, task.fit, (), (), sites=("resid_post",), layers=[LAYER], positions="outputs"
     )["resid_post"]
-    pairs: dict[str, dict[str, np.ndarray]] = {}
-    for value, group, pair in zip(data.at(LAYER), data.group, data.pair, strict=True):
-        pairs.setdefault(pair, {})[group] = value
-    apart = np.mean([of[task.groups[0]] - of[task.groups[1]] for of in pairs.values()], axis=0)
-    np.testing.assert_allclose(
-        place.erasure.vector, -record.params["strength"] * apart, rtol=1e-4, atol=1e-6
-    )
+    values = data.at(LAYER).astype(float)
+    first, second = (values[data.group == group].mean(0) for group in task.groups)
+    expected = -record.params["strength"] * (first - second)
+    np.testing.assert_allclose(place.erasure.vector, expected, rtol=1e-4, atol=1e-6)
     assert place.limit == data.limit(LAYER)
 
 
@@ -153,16 +137,13 @@ def test_its_strength_is_the_one_of_the_rule_on_validation_data(run):
 def test_the_random_map_is_the_edits_own_between_other_directions(run, path):
     edits = {r.eraser: r for r in run.results.shown}
     for record in of_kind(run, "random_map"):
-        own = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements[0]
-        other = edit(path, record).edit.placements[0]
-        assert isinstance(own.erasure, AffineErasure)
-        assert isinstance(other.erasure, AffineErasure)
-        sizes = [
-            np.linalg.svd(p.erasure.left @ p.erasure.right, compute_uv=False) for p in (own, other)
-        ]
-        np.testing.assert_allclose(sizes[1], sizes[0], atol=1e-9)
-        assert (other.site, other.layer, other.limit) == (own.site, own.layer, own.limit)
-        assert np.abs(other.erasure.left - own.erasure.left).max() > 1e-3
+        [fitted] = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements
+        [drawn] = edit(path, record).edit.placements
+        maps = (place.erasure.left @ place.erasure.right for place in (fitted, drawn))
+        sizes, drawn_sizes = (np.linalg.svd(m, compute_uv=False) for m in maps)
+        np.testing.assert_allclose(drawn_sizes, sizes, atol=1e-9)
+        assert (drawn.site, drawn.layer, drawn.limit) == (fitted.site, fitted.layer, fitted.limit)
+        assert np.abs(drawn.erasure.left - fitted.erasure.left).max() > 1e-3
 
 
 @pytest.mark.slow
@@ -178,7 +159,7 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "says"),
     [
         (lambda: Prompting({"mine": "Treat {women} alike."}), r"request 'mine', .*\('women'\)"),
         (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
@@ -187,8 +168,8 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
         (lambda: Steering([]), "numbers other than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(make, said):
-    with pytest.raises(UserError, match=said) as error:
+def test_what_cannot_be_is_refused_in_one_line(make, says):
+    with pytest.raises(UserError, match=says) as error:
         make()
     assert "\n" not in str(error.value)
 

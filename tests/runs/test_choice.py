@@ -1,7 +1,5 @@
 """The front holds what nothing beats, and the rule takes the most bias that can be afforded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, choose, front, points, removes_enough
-from countergen_edit.metrics.base import METRICS, Cost, Degradation
+from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import Row
 
 NUMBERS = st.integers(0, 6).map(lambda k: k / 4)
@@ -22,7 +20,7 @@ POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=12).map(
 )
 
 
-def beats(a: Point, b: Point) -> bool:
+def beats(a, b):
     better = a.removed > b.removed or a.cost < b.cost
     return a.removed >= b.removed and a.cost <= b.cost and better
 
@@ -68,21 +66,15 @@ def test_enough_is_removed_where_the_interval_shows_it_within_the_budgets():
     assert not removes_enough([])
 
 
-def test_what_an_interval_reaches_above_zero_is_shown():
-    def one(lo: float | None) -> Point:
-        rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
-        [point] = points(rows, "validation", costs())
-        return point
-
-    assert one(None).is_shown
-    assert one(None).least_removed == one(None).removed
-    assert one(0.1).is_shown
-    assert one(0.1).least_removed == 0.1
-    assert not one(-0.1).is_shown
+@pytest.mark.parametrize(("lo", "least"), [(None, 0.9), (0.1, 0.1), (-0.1, -0.1)])
+def test_what_an_interval_reaches_above_zero_is_shown(lo, least):
+    rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
+    [point] = points(rows, "validation", costs())
+    assert (point.is_shown, point.least_removed) == (least > 0, least)
 
 
-def row(metric: str, edit: str, value: float, split: str = "validation", **columns: object) -> Row:
-    return Row(metric, value, edit=edit, split=split, **columns)  # type: ignore[arg-type]
+def row(metric, edit, value, split="validation", **columns):
+    return Row(metric, value, edit=edit, split=split, **columns)
 
 
 ROWS = [
@@ -97,14 +89,14 @@ ROWS = [
 ]
 
 
-def costs(agreement: float = 0.005, perplexity: float = 0.01) -> list[Cost]:
-    budgets = {"agreement": agreement, "perplexity": perplexity}
-    made = []
-    for name, budget in budgets.items():
-        cost = METRICS.make(name, {"budget": budget})
-        cost.name = name
-        made.append(cost)
-    return made
+def cost(name, **settings):
+    metric = METRICS.make(name, settings)
+    metric.name = name
+    return metric
+
+
+def costs(agreement=0.005):
+    return [cost("agreement", budget=agreement), cost("perplexity", budget=0.01)]
 
 
 def test_the_cost_is_the_worse_of_agreement_and_perplexity():
@@ -125,21 +117,18 @@ def test_the_cost_is_the_worse_of_agreement_and_perplexity():
 
 def test_random_directions_are_shown_and_never_chosen():
     named = [replace(r, edit="r", eraser="random", baseline=True) for r in ROWS if r.edit == "a"]
-    every = points([*ROWS, *named], "validation", costs(), baselines=True)
-    assert [p.edit for p in every] == ["a", "r"]
-    assert [p.edit for p in points([*ROWS, *named], "validation", costs())] == ["a"]
+    for baselines, edits in ((True, ["a", "r"]), (False, ["a"])):
+        shown = points([*ROWS, *named], "validation", costs(), baselines=baselines)
+        assert [point.edit for point in shown] == edits
 
 
 def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget():
-    legitimate_differences = METRICS.make("legitimate_differences")
-    assert isinstance(legitimate_differences, Cost)
-    legitimate_differences.name = "legitimate_differences"
     moved = [
         row("legitimate_difference_change", "none", 0.0),
         row("legitimate_difference_change", "a", 0.045, lo=0.015),
     ]
     each = [replace(r, metric="legitimate_difference_change_of_set", value=0.5) for r in moved]
-    [point] = points([*ROWS, *each, *moved], "validation", [legitimate_differences])
+    [point] = points([*ROWS, *each, *moved], "validation", [cost("legitimate_differences")])
     assert point.degradations["legitimate_differences"].share == pytest.approx(1.5)
     assert point.least_cost == pytest.approx(0.5)
     assert point.over == ["legitimate_differences"]

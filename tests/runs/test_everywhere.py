@@ -1,9 +1,5 @@
 """Runs whose edits act everywhere: what is fitted, on which tokens, and what is saved."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,8 +8,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.models import LanguageModel
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.plan import where
 from tests.edits.test_sinks import TEXTS, sunk
 from tests.planted_sink import SUNK, planted_sink, sink_direction
@@ -24,16 +19,10 @@ from tests.runs.test_fit_data import ERASE
 
 @pytest.fixture(scope="module")
 def audited(testbed, tmp_path_factory):
-    return ce.audit(
-        testbed,
-        thin(make_task(), 6),
-        "leace",
-        ["r", "agreement"],
-        tmp_path_factory.mktemp("everywhere") / "run",
-        layers="everywhere",
-        successive_halving=False,
-        baselines=["steering", "random_map"],
-    )
+    how = {"layers": "everywhere", "successive_halving": False}
+    how["baselines"] = ["steering", "random_map"]
+    folder = tmp_path_factory.mktemp("everywhere") / "run"
+    return ce.audit(testbed, thin(make_task(), 6), "leace", ["r", "agreement"], folder, **how)
 
 
 @pytest.mark.slow
@@ -41,9 +30,8 @@ def test_each_layers_projection_is_a_candidate_everywhere_about_the_origin(audit
     rows = {row.edit: row for row in audited.results.rows if row.eraser == "leace"}
     assert {row.site for row in rows.values()} == {"everywhere"}
     assert {row.layers for row in rows.values()} == {(layer,) for layer in range(6)}
-    assert [row.edit for row in audited.results.of("choice", "validation")] == [
-        audited.best.named.id
-    ]
+    [choice] = audited.results.of("choice", "validation")
+    assert choice.edit == audited.best.named.id
     for edit, row in rows.items():
         [place] = audited.edits[edit].edit.placements
         data = captured(testbed, thin(make_task(), 6), row.layers[0])
@@ -61,7 +49,7 @@ def test_its_control_and_its_baselines_act_everywhere_too(audited):
     records = [results.records[edit] for edit in tested]
     assert {record.eraser for record in records} == {"leace", "random", "steering", "random_map"}
     places = {record.eraser: record.places for record in records}
-    assert {place.site for own in places.values() for place in own} == {"everywhere"}
+    assert {place.site for record in records for place in record.places} == {"everywhere"}
     assert places["leace"] == places["random"] == places["random_map"]
 
 
@@ -80,8 +68,8 @@ def test_the_saved_model_is_the_audited_one(audited, testbed, tmp_path):
     assert difference <= saved.parity.tolerance
 
 
-def everywhere(model: LanguageModel, **more: Any) -> FitData:
-    place: dict[str, Any] = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
+def everywhere(model, **more):
+    place = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
     return capture_sites(model, [ERASE], [], TEXTS, **place, **more)["everywhere"]
 
 

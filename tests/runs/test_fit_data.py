@@ -1,40 +1,31 @@
 """Which rows erasers are fitted on, and what is known of each."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel, capture, load_model
+from countergen_edit.models import capture, load_model
 from countergen_edit.models.capture import sink_limit
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.fit_data import BEGINNINGS, FitData, capture_sites
+from countergen_edit.runs.fit_data import BEGINNINGS, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY
 from tests.tiny_models import tiny_model_dir
 
-AXIS = Axis.from_config(
-    {
-        "name": "gender",
-        "groups": {
-            "female": {"names": {"fit": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
-            "male": {"names": {"fit": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
-        },
-    }
-)
+GROUPS = {
+    "female": {"names": {"fit": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
+    "male": {"names": {"fit": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
+}
+AXIS = Axis.from_config({"name": "gender", "groups": GROUPS})
 ERASE = expand("erase", [Template("{name} is", (" a nurse", " an engineer"))], AXIS, "fit")
 TEXTS = ["The hospital is at the café.", "Jane is a nurse", "John ran"]
 KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")
@@ -46,13 +37,13 @@ def model(tmp_path_factory):
 
 
 def make(
-    model: LanguageModel,
-    positions: Any = "outputs",
-    keep: bool = False,
-    sets: Sequence[CounterfactualSet] = (ERASE,),
-    texts: Sequence[str] = TEXTS[:1],
-) -> FitData:
-    place: Any = {"sites": ["resid_post"], "layers": None, "positions": positions}
+    model,
+    positions="outputs",
+    keep=False,
+    sets=(ERASE,),
+    texts=TEXTS[:1],
+):
+    place = {"sites": ["resid_post"], "layers": None, "positions": positions}
     return capture_sites(model, sets, [KEEP] if keep else [], texts, **place)["resid_post"]
 
 
@@ -100,12 +91,13 @@ def test_background_holds_every_token_of_every_text(model):
 def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(model, tmp_path):
     task = Task(AXIS, ("female", "male"), fit=(ERASE,))
     by_hand = make(model, texts=TEXTS)
-    folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     cell = Candidate("resid_post", 1, "leace", make_eraser("leace"))
     ids = set()
     for texts in (TEXTS[:1], TEXTS, TEXTS[:2]):
-        own = replace(task, neutral={"fit": tuple(texts)})
-        fits = FitCache(model, own, folder, Plan(tasks=[own], metrics=[METRICS.make("r")]))
+        weighed = replace(task, neutral={"fit": tuple(texts)})
+        plan = Plan(tasks=[weighed], metrics=[METRICS.make("r")])
+        fits = FitCache(model, weighed, folder, plan)
         ids.add(fits.id_of(cell))
         if len(texts) == len(TEXTS):
             np.testing.assert_array_equal(fits.data(cell).background, by_hand.background)
@@ -113,11 +105,9 @@ def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(model, tmp_pa
 
 
 def test_folds_never_part_a_pair_without_names(model):
-    paraphrases = [
-        Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
-    ]
-    pronouns = expand("pronouns", paraphrases, AXIS, "fit")
-    data = make(model, sets=[pronouns])
+    jobs = (" a nurse", " an engineer")
+    paraphrases = [Template(f"In {i} {{subject}} was", jobs) for i in range(9)]
+    data = make(model, sets=[expand("pronouns", paraphrases, AXIS, "fit")])
     for context in set(data.context):
         of_pair = data.context == context
         assert set(data.group[of_pair]) == {"female", "male"}
@@ -130,15 +120,12 @@ def test_folds_never_part_a_pair_without_names(model):
 def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model):
     with_keep, without = make(model, keep=True), make(model)
     assert with_keep.keep.sum() == 4
-    leace = make_eraser("leace")
-    np.testing.assert_array_equal(
-        with_keep.fit(leace, 0).erasure_.right, without.fit(leace, 0).erasure_.right
-    )
+    same = [data.fit(make_eraser("leace"), 0).erasure_.right for data in (with_keep, without)]
+    np.testing.assert_array_equal(*same)
     kept = with_keep.fit(make_eraser("preserving", shrinkage=0.5, keep_within=0.5), 0)
     free = without.fit(make_eraser("preserving", shrinkage=0.5), 0)
-    assert not np.allclose(
-        kept.erasure_(with_keep.at(0)), free.erasure_(with_keep.at(0)), atol=1e-4
-    )
+    rows = with_keep.at(0)
+    assert not np.allclose(kept.erasure_(rows), free.erasure_(rows), atol=1e-4)
 
 
 def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians():
@@ -153,21 +140,18 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians():
     assert sink_limit(np.array([*crowd, 3.4], np.float32)) is None
 
 
-def said(name: str, *templates: str) -> dict[str, object]:
-    outputs = [" a nurse", " an engineer"]
-    return {"source": "templates", "name": name, "templates": [*templates], "outputs": outputs}
-
-
 @pytest.mark.parametrize("name", ["leace", "preserving"])
 def test_the_means_of_several_groups_become_one(name, model):
-    sets = {"fit": [said("a", "{name} is", "{name} was")], "test": [said("b", "{name} works as")]}
+    texts = {"fit": ["{name} is", "{name} was"], "test": ["{name} works as"]}
+    of_texts = {"source": "templates", "outputs": [" a nurse", " an engineer"]}
+    sets = {s: [of_texts | {"name": s, "templates": forms}] for s, forms in texts.items()}
     names = {"fit": 12, "few": 12, "validation": 2, "test": 2}
     task = Task.from_config("race", sets | {"keep": []}, groups="all", names=names)
     data = make(model, sets=task.fit)
     counts = {(data.group == group).sum() for group in task.groups}
     assert counts == {len(set(data.pair))}  # no prompt is captured twice
 
-    def gaps(rows: np.ndarray) -> np.ndarray:
+    def gaps(rows):
         """How far the mean of each group is from that of all."""
         means = np.stack([rows[data.group == group].mean(axis=0) for group in task.groups])
         return np.asarray(np.linalg.norm(means - means.mean(axis=0), axis=1))

@@ -3,9 +3,6 @@
 Truth is brute force: the rule applied to every layer at once, and a full search of the testbed.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -14,18 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import few_of
-from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS, Degradation
-from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.metrics.rows import SCREENING
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_truth
+from tests.crossed import crossed
 from tests.runs import test_audit
 from tests.runs.runs import IDENTITY, resumed, run
 
@@ -53,7 +49,7 @@ def test_shares_grow_and_the_last_step_reaches_neighbours(count, share):
     assert min(abs(i - best) for i in measured) <= 1
 
 
-def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -> Point:
+def point(edit, removed, cost, draws=()):
     return Point(str(edit), removed, {"kl": Degradation(cost, 1.0)}, draws=tuple(draws))
 
 
@@ -62,13 +58,11 @@ def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -
     st.integers(1, 12),
 )
 def test_the_best_stays_and_no_more_than_asked(pairs, most):
-    generator = np.random.default_rng(0)
-    noise = generator.normal(0, 0.05, 50)  # shared: differences are known exactly
+    noise = np.random.default_rng(0).normal(0, 0.05, 50)  # shared: differences are known exactly
     candidates = [point(i, gone, cost, gone + noise) for i, (gone, cost) in enumerate(pairs)]
     left = survivors(candidates, most)
     assert 1 <= len(left) <= most
-    best = choose(candidates)
-    assert left[0] == best
+    assert left[0] == choose(candidates)
 
 
 def test_the_best_stays_where_few_data_do_not_show_that_it_removes_anything():
@@ -78,10 +72,10 @@ def test_the_best_stays_where_few_data_do_not_show_that_it_removes_anything():
 
 def test_chance_drops_nothing_and_what_is_surely_worse_falls():
     generator = np.random.default_rng(1)
-    shared, own = generator.normal(0, 0.3, 200), generator.normal(0, 0.2, 200)
+    shared, independent = generator.normal(0, 0.3, 200), generator.normal(0, 0.2, 200)
     best = point(0, 0.6, 0.1, 0.6 + shared)
     paired = point(1, 0.5, 0.1, 0.5 + shared + generator.normal(0, 0.01, 200))
-    unsure = point(2, 0.5, 0.1, 0.5 + own)
+    unsure = point(2, 0.5, 0.1, 0.5 + independent)
     assert [p.edit for p in survivors([best, paired, unsure], 3)] == ["0", "2"]
     # What no interval brings within the budget falls, unless all do.
     dear = Point("0", 0.9, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(3.0, 1.0)})
@@ -91,14 +85,14 @@ def test_chance_drops_nothing_and_what_is_surely_worse_falls():
 
 
 @cache
-def make_task() -> Task:
+def make_task():
     task = test_audit.make_task(("stereotypes",))
-    fit, validation = (
-        load_truth().counterfactual_set("hobbies", split, task.axis)
-        for split in ("fit", "validation")
-    )
     neutral = task.neutral | {"test": task.neutral["test"][:4]}
-    return replace(task, fit=(fit,), validation=(validation,), neutral=neutral)
+    sets = {
+        split: (load_truth().counterfactual_set("hobbies", split, task.axis),)
+        for split in ("fit", "validation")
+    }
+    return replace(task, neutral=neutral, **sets)
 
 
 @pytest.mark.slow
@@ -107,9 +101,10 @@ def make_task() -> Task:
 def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
     task = make_task()
     few, more = (task.thinned(share, seed) for share in sorted((a, b)))
-    pairs = [(few.validation[0], more.validation[0])]
-    pairs += [(few.agreement["validation"], more.agreement["validation"])]
-    for small, large in pairs:
+    for small, large in (
+        (few.validation[0], more.validation[0]),
+        (few.agreement["validation"], more.agreement["validation"]),
+    ):
         wide = {sample.template: sample for sample in large.samples}
         for sample in small.samples:
             assert len(sample.of("female")) == len(sample.of("male"))
@@ -122,22 +117,14 @@ def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
 
 @given(st.floats(0.02, 1), st.integers(1, 9), st.integers(1, 20))
 def test_a_share_of_a_set_is_of_its_variations_then_of_its_samples(share, people, count):
-    samples = [
-        Sample(
-            f"template {number}",
-            (" out",),
-            tuple(Variation(g, f"{g}{i} is", f"{g}{i}", 0) for g in "ab" for i in range(people)),
-        )
-        for number in range(count)
-    ]
-    few = few_of(CounterfactualSet("set", "axis", ("a", "b"), tuple(samples)), share, 0)
+    few = few_of(crossed(count, people), share, 0)
     assert min(2, people) <= few.widest <= people
     assert len(few.samples) == count or few.widest <= 2
     size, asked = few.widest * len(few.samples), share * people * count
     assert asked - count / 2 - 1e-9 <= size <= max(asked + count / 2, asked + few.widest)
 
 
-def make_plan(halving: Halving | None) -> Plan:
+def make_plan(halving):
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
     costs = [METRICS.make(name, {"budget": budget}) for name, budget in budgets.items()]
     return Plan(
@@ -156,8 +143,7 @@ def halved(testbed, tmp_path_factory):
     return path
 
 
-def chosen(rows: Sequence[Row]) -> Row:
-    """What the chosen edit removes of the bias, on validation data."""
+def chosen(rows):
     [edit] = [row.edit for row in rows if row.metric == "cost" and row.detail["chosen"]]
     [row] = [r for r in rows if (r.metric, r.edit, r.split) == ("bias_removed", edit, "validation")]
     return row
@@ -165,13 +151,13 @@ def chosen(rows: Sequence[Row]) -> Row:
 
 @pytest.mark.slow
 def test_halving_finds_an_edit_as_good_as_the_full_search(testbed, halved, tmp_path):
-    def measured(rows: Sequence[Row], split: str) -> set[str]:
+    def measured(rows, split):
         return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
 
     full = run(testbed, make_plan(None), tmp_path / "run")
     rows = RunFolder(halved, {}, IDENTITY).rows()
     ours, best = chosen(rows), chosen(full)
-    assert ours.value >= best.lo  # type: ignore[operator]
+    assert ours.value >= best.lo
     assert len(measured(full, "validation")) == 12
     assert len(measured(rows, SCREENING)) >= 6
     assert len(measured(rows, "validation")) <= 6

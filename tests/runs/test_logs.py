@@ -1,20 +1,15 @@
 """Logs of other tools are read in their formats; unfit ones are refused in one line."""
 
-from __future__ import annotations
-
 import math
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs import Log, read_log
+from countergen_edit.runs.logs import read_log
 from countergen_edit.testbed import directory
 from tests.harness import evaluated, local_choices
 from tests.runs import foreign_logs as foreign
@@ -25,7 +20,7 @@ ACCS = [1.0, 0.0] * 6
 needs_inspect = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="no inspect_ai here")
 
 
-def values(log: Log, metric: str) -> list[float]:
+def values(log, metric):
     return [item.value for item in log.items if item.metric == metric]
 
 
@@ -50,8 +45,7 @@ def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path):
     lines[0]["exact_match"] = math.nan
     log = read_log(lm_eval(tmp_path, {"jobs": lines}))
     assert values(log, "exact_match") == [1.0] * 12
-    assert math.isnan(values(log, "exact_match, strict")[0])
-    assert values(log, "exact_match, strict")[1:] == [0.0] * 11
+    np.testing.assert_array_equal(values(log, "exact_match, strict"), [math.nan, *[0.0] * 11])
     assert [*log.unread] == ["jobs, brier, strict", "jobs, brier"]
 
 
@@ -75,14 +69,12 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path):
     samples.write_text("".join(whole.splitlines(keepends=True)[:7]))
     with pytest.raises(UserError, match=r"holds 7 of the 12 items of results_"):
         read_log(tmp_path)
-    odd = whole.replace('"doc_hash"', '"hash"')
-    for text, says in (
-        (whole[:-20], "line 12: not JSON"),
-        (odd, "is damaged, or not a log of lm-eval: KeyError"),
-    ):
-        samples.write_text(text)
-        with pytest.raises(UserError, match=says):
-            read_log(tmp_path)
+    samples.write_text(whole[:-20])
+    with pytest.raises(UserError, match="line 12: not JSON"):
+        read_log(tmp_path)
+    samples.write_text(whole.replace('"doc_hash"', '"hash"'))
+    with pytest.raises(UserError, match="is damaged, or not a log of lm-eval: KeyError"):
+        read_log(tmp_path)
     samples.unlink()
     with pytest.raises(UserError, match="run lm-eval with --log_samples"):
         read_log(tmp_path)
@@ -97,9 +89,8 @@ def test_a_log_of_inspect_is_read_from_both_its_formats(name, tmp_path):
     for sample in samples[:-1]:
         sample["scores"] |= {"two": {"value": {"length": 9.0}}, "a": {"value": "b"}}
     log = read_log(inspect_log(tmp_path / name, samples))
-    numbers = [1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.25, 1.0, 0.0, 0.5]
-    assert values(log, "match")[:-1] == numbers
-    assert math.isnan(values(log, "match")[-1])
+    numbers = [1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.25, 1.0, 0.0, 0.5, math.nan]
+    np.testing.assert_array_equal(values(log, "match"), numbers)
     assert values(log, "two, length")[:-1] == [9.0] * 11
     assert [*log.unread] == ["jobs, a"]
     assert (log.tool, log.model) == ("inspect_ai 0.3.285", "mockllm/model")
@@ -113,22 +104,22 @@ def test_an_item_of_inspect_is_known_by_its_input_and_not_by_its_place(tmp_path)
     two = read_log(inspect_log(tmp_path / "b.eval", turned))
     assert {i.id for i in one.items} == {i.id for i in two.items}
 
-    def key(**sample: Any) -> str:
+    def key(**sample):
         log = inspect_log(tmp_path / "c.json", [asked(1, DOCS[0]["question"], 1) | sample])
         return read_log(log).items[0].id
 
-    shuffled = key(choices=["she", "he"], target="A"), key(choices=["he", "she"], target="B")
-    assert shuffled[0] == shuffled[1]
+    asked_first = key(choices=["she", "he"], target="A")
+    assert asked_first == key(choices=["he", "she"], target="B")
     # The ids of messages are new in every run.
     message = {"role": "user", "content": "Who works?", "source": "input"}
     assert key(input=[message | {"id": "a"}]) == key(input=[message | {"id": "b"}])
 
 
-def cut(path: Path) -> None:
+def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 
 
-def overwritten(path: Path) -> None:
+def overwritten(path):
     content = bytearray(path.read_bytes())
     content[120:160] = b"\0" * 40
     path.write_bytes(content)
@@ -165,7 +156,7 @@ def test_a_log_of_inspect_says_which_package_reads_it(tmp_path, monkeypatch):
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
 
 
-def means(log: Log) -> Mapping[str, float]:
+def means(log):
     metrics = {item.metric for item in log.items}
     return {m: float(np.mean([i.value for i in log.items if i.metric == m])) for m in metrics}
 
@@ -176,24 +167,26 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path):
     from lm_eval.loggers import EvaluationTracker
 
     task = local_choices(ROWS, tmp_path, "acc", "acc_norm", metadata={"version": 3})
-    said = []
-    for model in (directory(), tiny_model_dir("gpt2", tmp_path / "tiny")):
-        tracker = EvaluationTracker(output_path=str(tmp_path / f"out_{len(said)}"))
+    places = [tmp_path / "out_0", tmp_path / "out_1"]
+    printed = []
+    for model, place in zip(
+        (directory(), tiny_model_dir("gpt2", tmp_path / "tiny")), places, strict=True
+    ):
+        tracker = EvaluationTracker(output_path=str(place))
         results = evaluated(model, [task], batch_size=4, evaluation_tracker=tracker)
         samples = results.pop("samples")
         tracker.save_results_aggregated(results=results, samples=samples)
         tracker.save_results_samples("local_choices", samples["local_choices"])
-        said.append(results["results"]["local_choices"])
-    places = [tmp_path / "out_0", tmp_path / "out_1"]
-    for place, figures in zip(places, said, strict=True):
+        figures = results["results"]["local_choices"]
+        printed.append(figures)
         log = read_log(place)
         assert log.versions == {"local_choices": {"version": "3", "shots": "0"}}
         assert means(log) == {"acc": figures["acc,none"], "acc_norm": figures["acc_norm,none"]}
     table = api.compare(*places).tables["paired_items"]
     for line in table.rows:
-        cells: dict[str, Any] = dict(zip(table.columns, line, strict=True))
-        figures = [figures[f"{cells['figure']},none"] for figures in said]
-        assert [cells["before"].value, cells["after"].value] == pytest.approx(figures)
+        cells = dict(zip(table.columns, line, strict=True))
+        expected = [figures[f"{cells['figure']},none"] for figures in printed]
+        assert [cells["before"].value, cells["after"].value] == pytest.approx(expected)
         assert cells["items"] == "12 of 12"
 
 
@@ -206,36 +199,25 @@ def test_what_inspect_writes_is_read_as_it_says(form, tmp_path):
     from inspect_ai.scorer import match
     from inspect_ai.solver import generate
 
-    def outputs() -> list[ModelOutput]:
-        made = []
-        for n in range(24):
-            output = ModelOutput.from_content("mockllm/model", ("she works", "he works")[n % 3 > 0])
-            output.usage = ModelUsage()  # counted otherwise, by an encoding from the net
-            made.append(output)
+    def output(n):
+        made = ModelOutput.from_content("mockllm/model", ("she works", "he works")[n % 3 > 0])
+        made.usage = ModelUsage()  # counted otherwise, by an encoding from the net
         return made
 
     places = []
     for shuffled in (False, True):
-        data = MemoryDataset(
-            [
-                Sample(r["question"], target=r["choices"][r["label"]], metadata={"job": r["job"]})
-                for r in ROWS
-            ]
-        )
+        samples = [
+            Sample(r["question"], target=r["choices"][r["label"]], metadata={"job": r["job"]})
+            for r in ROWS
+        ]
+        data = MemoryDataset(samples)
         if shuffled:
             data.shuffle(seed=1)
         place = tmp_path / f"logs_{shuffled}"
-        scorer = match(location="any")
-        task = inspect_ai.Task(
-            dataset=data, solver=generate(), scorer=scorer, name="local", epochs=2
-        )
-        [done] = inspect_ai.eval(
-            task,
-            model=get_model("mockllm/model", custom_outputs=outputs()),
-            log_dir=str(place),
-            log_format=form,
-            display="none",
-        )
+        how = {"solver": generate(), "scorer": match(location="any"), "name": "local", "epochs": 2}
+        model = get_model("mockllm/model", custom_outputs=[output(n) for n in range(24)])
+        log_to = {"log_dir": str(place), "log_format": form, "display": "none"}
+        [done] = inspect_ai.eval(inspect_ai.Task(dataset=data, **how), model=model, **log_to)
         assert done.status == "success", done.error and done.error.message
         log = read_log(place)
         figures = done.results.scores[0].metrics

@@ -3,13 +3,9 @@
 Names and templates of the test split were neither fitted on nor chosen by.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from countergen_edit.data.axis import Split
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.costs.agreement import agreement_rows
@@ -18,7 +14,6 @@ from countergen_edit.metrics.r.effect_rows import removed
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
@@ -29,11 +24,11 @@ TRUTH, GENDER = load_truth(), load_axis("gender")
 NEUTRAL = TRUTH.neutral_texts()
 
 
-def sets(split: Split) -> list[CounterfactualSet]:
+def sets(split):
     return [TRUTH.counterfactual_set(family, split, GENDER) for family in FAMILIES]
 
 
-def figures(model: LanguageModel, edit: Edit) -> tuple[list[GroupEffect], float]:
+def figures(model, edit):
     """Of each family, and the share of agreement."""
     with applied(model, edit):
         effects = [GroupEffect(score(model, data)) for data in sets("test")]
@@ -41,7 +36,7 @@ def figures(model: LanguageModel, edit: Edit) -> tuple[list[GroupEffect], float]
     return effects, agreement_rows(scores, 0)[0].value
 
 
-def mean_abs_r(of_sets: list[GroupEffect]) -> float:
+def mean_abs_r(of_sets):
     return float(np.mean([np.abs(r_values(effect.scores)).mean() for effect in of_sets]))
 
 

@@ -1,37 +1,34 @@
 """A run that was killed anywhere ends with the rows of one that was not."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import countergen_edit
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
-from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.metrics.rows import COLUMNS, Row
 from countergen_edit.runs import folder as folders
 from countergen_edit.runs import ran
 from countergen_edit.runs.files import EDITS, MANIFEST, PROGRESS, RESULTS
 from countergen_edit.runs.folder import RunFolder, recorded_units
 from countergen_edit.runs.manifest import git_commit, make_manifest
+from tests.runs.runs import IDENTITY
 
 CONFIG = {"seed": 0}
-IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
 UNITS = {
     "one": [Row("r", 0.1, dataset="é")],
     "two": [Row("r", 0.2), Row("kl", None, detail={"reason": "a\u2028b\x85c\nd"})],
     "three": [Row("r", 0.3)],
 }
+VALUES = {unit: [row.value for row in rows] for unit, rows in UNITS.items()}
 
 
-def run(path: Path, stop_after: int = 99) -> RunFolder:
+def run(path, stop_after=99):
     folder = RunFolder(path, CONFIG, IDENTITY)
     for unit, rows in list(UNITS.items())[:stop_after]:
         if not folder.done(unit):
@@ -41,7 +38,7 @@ def run(path: Path, stop_after: int = 99) -> RunFolder:
 
 def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path):
     rows = run(tmp_path / "run").rows()
-    expected = [(unit, row.value) for unit, rows in UNITS.items() for row in rows]
+    expected = [(unit, value) for unit, values in VALUES.items() for value in values]
     assert [(row.unit, row.value) for row in rows] == expected
     assert rows[2].detail == {"reason": "a\u2028b\x85c\nd"}
     line = json.loads((tmp_path / "run" / RESULTS).read_text().split("\n")[0])
@@ -54,7 +51,7 @@ def clock(monkeypatch):
     """Half a minute passes whenever somebody looks."""
     at = datetime(2026, 11, 24, 8, tzinfo=UTC)
 
-    def later() -> datetime:
+    def later():
         nonlocal at
         at += timedelta(seconds=30)
         return at
@@ -63,8 +60,8 @@ def clock(monkeypatch):
     monkeypatch.setattr(ran, "now", later)
 
 
-def ran_of(path: Path) -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads((path / MANIFEST).read_text())["ran"]
+def ran_of(path):
+    entry = json.loads((path / MANIFEST).read_text())["ran"]
     return entry
 
 
@@ -86,11 +83,11 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path, monkeyp
 
 
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path):
-    manifests = []
+    whole, manifests = tmp_path / "whole", []
     for units in range(len(UNITS) + 1):
-        manifests.append((run(tmp_path / "whole", stop_after=units).path / MANIFEST).read_bytes())
-    results = (tmp_path / "whole" / RESULTS).read_bytes()
-    progress = (tmp_path / "whole" / PROGRESS).read_bytes()
+        manifests.append((run(whole, stop_after=units).path / MANIFEST).read_bytes())
+    results, progress = ((whole / name).read_bytes() for name in (RESULTS, PROGRESS))
+    assert recorded_units(tmp_path / "nowhere") == {}
     recorded = [json.loads(line)["end"] for line in progress.splitlines()]
     ends = [0, *(i + 1 for i, byte in enumerate(progress) if byte == ord("\n"))]
     for cut in range(0, len(results) + 1, 29):
@@ -104,7 +101,8 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
             (path / MANIFEST).write_bytes(manifests[finished])
             (path / RESULTS).write_bytes(results[:cut])
             (path / PROGRESS).write_bytes(progress[: ends[recorded_of] + extra])
-            assert [*recorded_units(path)] == [*UNITS][:recorded_of]
+            values = {unit: [r.value for r in rows] for unit, rows in recorded_units(path).items()}
+            assert values == dict([*VALUES.items()][:recorded_of])
             run(path)
             assert (path / RESULTS).read_bytes() == results
             assert (path / PROGRESS).read_bytes() == progress
@@ -153,20 +151,6 @@ def test_nan_never_enters_the_results(tmp_path):
     assert folder.rows() == []
 
 
-def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path):
-    folder = run(tmp_path / "run", stop_after=2)
-    with (folder.path / RESULTS).open("a") as file:
-        file.write('{"metric": "half a row')
-    with (folder.path / PROGRESS).open("a") as file:
-        file.write('{"unit": "three", "en')
-    units = recorded_units(folder.path)
-    assert {unit: [r.value for r in rows] for unit, rows in units.items()} == {
-        "one": [0.1],
-        "two": [0.2, None],
-    }
-    assert recorded_units(tmp_path / "nowhere") == {}
-
-
 def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path):
     run(tmp_path / "run")
     edits = tmp_path / "run" / EDITS
@@ -182,7 +166,7 @@ HASHES = {"model_hash": "a", "data_hash": "b"}
 PARTS = {"config": {"seed": 0}, "model": "m", "seed": 0, "command": ["audit"], **HASHES}
 
 
-def git(folder: Path, *words: str) -> str:
+def git(folder, *words):
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     return subprocess.check_output(["git", *who, *words], cwd=folder, text=True).strip()
 
@@ -190,13 +174,11 @@ def git(folder: Path, *words: str) -> str:
 def test_the_commit_is_that_of_the_packages_own_checkout_alone(tmp_path, monkeypatch):
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "x")
-    inside = tmp_path / "venv" / "countergen_edit"
-    inside.mkdir(parents=True)
-    monkeypatch.setattr(countergen_edit, "__file__", str(inside / "__init__.py"))
-    assert git_commit() is None
-    own = tmp_path / "countergen_edit"
-    monkeypatch.setattr(countergen_edit, "__file__", str(own / "__init__.py"))
-    assert git_commit() == git(tmp_path, "rev-parse", "HEAD")
+    (tmp_path / "venv/countergen_edit").mkdir(parents=True)
+    head = git(tmp_path, "rev-parse", "HEAD")
+    for folder, commit in (("venv/countergen_edit", None), ("countergen_edit", head)):
+        monkeypatch.setattr(countergen_edit, "__file__", str(tmp_path / folder / "__init__.py"))
+        assert git_commit() == commit
 
 
 @pytest.mark.parametrize("part", ["config", "model_hash", "data_hash", "seed"])

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import permutations
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.probes import GuardednessView
 from countergen_edit.runs.files import EDITS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
-from countergen_edit.runs.plan import Fitted, Plan
 from countergen_edit.runs.run import open_run
 from tests.runs import test_search
-from tests.runs.runs import IDENTITY, Dying, KilledError, captured
-from tests.runs.test_audit import make_plan, make_task, run
+from tests.runs.runs import IDENTITY, Dying, KilledError, captured, run, value
+from tests.runs.test_audit import make_plan, make_task
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -35,21 +31,21 @@ FAMILIES = ("hobbies",)
 LEACE = make_eraser("leace")
 
 
-def fits_in(path: Path, model: LanguageModel, fitted: Fitted = "sequential") -> FitCache:
+def fits_in(path, model, fitted="sequential"):
     plan = make_plan(FAMILIES, layers=LAYERS, fitted=fitted)
     return FitCache(model, plan.tasks[0], RunFolder(path, {}, IDENTITY), plan)
 
 
-def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
+def cells(layers=LAYERS):
     return [Candidate("resid_post", layer, "leace", LEACE) for layer in layers]
 
 
-def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
+def assert_fitted_by_hand(model, place, *before):
     data = captured(model, make_task(FAMILIES), place.layer, Edit(before))
     by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
     for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
-        own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
-        np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+        fitted = getattr(place.erasure, part)
+        np.testing.assert_allclose(fitted, getattr(by_hand, part), rtol=1e-6, atol=1e-9)
     assert place.limit == data.limit(place.layer)
 
 
@@ -79,8 +75,8 @@ def test_an_edit_with_an_update_of_weights_has_no_random_directions(testbed, tmp
     fits = fits_in(tmp_path / "run", testbed)
     maps = fits.joined(cells((2,)))
     assert fits.has_control(maps)
-    places = fits.control(maps).record.places
-    assert [(p.site, p.layer, p.rank) for p in places] == [("resid_post", 2, 1)]
+    [place] = fits.control(maps).record.places
+    assert (place.site, place.layer, place.rank) == ("resid_post", 2, 1)
     factors = LowRankUpdate({"some.matrix": (np.ones((1, 3)), np.ones((4, 1)))})
     update = NamedEdit.of(Edit((), update=factors), "distilled", {})
     assert not fits.has_control(update)
@@ -88,13 +84,13 @@ def test_an_edit_with_an_update_of_weights_has_no_random_directions(testbed, tmp
 
 
 def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, tmp_path):
-    def difference(*placements: Placement) -> float:
+    def difference(*placements):
         data = captured(testbed, make_task(FAMILIES), LAYERS[1], Edit(placements))
         values, groups = data.at(LAYERS[1]).astype(float), make_task(FAMILIES).groups
         a, b = (values[data.group == group].mean(0) for group in groups)
         return float(np.linalg.norm(a - b))
 
-    def left(fitted: Fitted) -> float:
+    def left(fitted):
         fits = fits_in(tmp_path / fitted, testbed, fitted)
         return difference(*fits.joined(fits.together(cells())).edit.placements)
 
@@ -104,7 +100,7 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, 
     assert left("independent") > 1e-2 * unedited
 
 
-def plan_of(layers: tuple[int, ...] = LAYERS, **more: object) -> Plan:
+def plan_of(layers=LAYERS, **more):
     more |= {"erasers": {"leace": LEACE}, "metrics": (METRICS.make("r"),), "layers": layers}
     return make_plan(FAMILIES, **more)
 
@@ -116,12 +112,7 @@ def path(testbed, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def rows(path):
-    return RunFolder(path, {}, IDENTITY).rows()
-
-
-def records_of(path: Path) -> dict[str, str]:
+def records_of(path):
     """Id → record of every edit that a run keeps, as its file has it."""
     return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
 
@@ -129,12 +120,8 @@ def records_of(path: Path) -> dict[str, str]:
 def test_the_order_in_which_layers_are_named_does_not_matter(testbed, path, rows, tmp_path):
     assert run(testbed, plan_of(LAYERS[::-1]), tmp_path / "run") == rows
     assert records_of(tmp_path / "run") == records_of(path)
-    every = [
-        *cells(),
-        Candidate("embed", None, "leace", LEACE),
-        Candidate("mlp_out", 4, "leace", LEACE),
-    ]
-    chains = [sequential(order) for order in permutations(every)]
+    further = (Candidate(*at, "leace", LEACE) for at in (("embed", None), ("mlp_out", 4)))
+    chains = [sequential(order) for order in permutations([*cells(), *further])]
     places = [(cell.site, cell.layer) for cell in chains[0]]
     assert places == [("embed", None), ("resid_post", 2), ("mlp_out", 4), ("resid_post", 4)]
     assert all(chain == chains[0] == sequential(chain) for chain in chains)
@@ -160,26 +147,26 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(testbed, row
     for cell, before in zip(chain, ((), (first,)), strict=True):
         data = captured(testbed, make_task(FAMILIES), LAYERS[len(before)], Edit(before))
         state = unit_seed(0, "certificate", cell.layer) % 2**32
-        own = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
-        found = {r.metric: r.value for r in rows if r.edit == fits.id_of(cell)}
-        assert found["linear_probe_accuracy_before"] == pytest.approx(own.linear_accuracy_before)
-        assert found["nonlinear_probe_accuracy"] == pytest.approx(own.nonlinear_accuracy_after)
-        assert found["variance_removed"] == pytest.approx(own.variance_removed)
+        probes = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
+        for metric, expected in (
+            ("linear_probe_accuracy_before", probes.linear_accuracy_before),
+            ("nonlinear_probe_accuracy", probes.nonlinear_accuracy_after),
+            ("variance_removed", probes.variance_removed),
+        ):
+            assert value(rows, metric, edit=fits.id_of(cell)) == pytest.approx(expected)
 
 
 def test_a_layer_is_measured_with_those_it_was_fitted_under(path, rows):
     records = read_records(path)
     measured = {r.edit for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
-    assert {records[edit].label for edit in measured} == {
-        "leace-1@resid_post.2",
-        "leace-2@resid_post.2+4",
-    }
+    labels = {records[edit].label for edit in measured}
+    assert labels == {"leace-1@resid_post.2", "leace-2@resid_post.2+4"}
     certified = {records[r.edit].label for r in rows if r.metric == "linear_probe_accuracy"}
     assert certified == {"leace-1@resid_post.2", "leace-1@resid_post.4 (after resid_post.2)"}
     [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}
     assert [part.label for part in records[tested].parts] == sorted(certified)
-    said = GuardednessView().sentences(open_run(path).results)
-    assert any("each fitted on what those before it leave" in sentence for sentence in said)
+    sentences = GuardednessView().sentences(open_run(path).results)
+    assert any("each fitted on what those before it leave" in s for s in sentences)
 
 
 def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(testbed, tmp_path):
@@ -198,8 +185,6 @@ def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(testbed, 
 
 
 class FailsUnderAnother(MeanDifference):
-    """An eraser of a user's own that fails on what another leaves."""
-
     fits: ClassVar[int] = 0
 
     def fit(self, X: object, y: object) -> BaseEraser:
@@ -211,10 +196,10 @@ class FailsUnderAnother(MeanDifference):
 
 def test_a_combination_that_cannot_be_fitted_costs_itself_alone(testbed, tmp_path):
     FailsUnderAnother.fits = 0
-    plan = test_search.make_plan(erasers={"own": FailsUnderAnother()})
+    plan = test_search.make_plan(erasers={"mine": FailsUnderAnother()})
     rows = run(testbed, plan, tmp_path / "run")
     [failed] = [r for r in rows if r.metric == "error"]
-    assert (failed.layers, failed.eraser) == (test_search.LAYERS, "own")
+    assert (failed.layers, failed.eraser) == (test_search.LAYERS, "mine")
     assert "/combined/" in failed.unit
     [chosen] = [r for r in rows if r.detail.get("chosen")]
     assert chosen.layers in {(layer,) for layer in test_search.LAYERS}

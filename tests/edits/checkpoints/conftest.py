@@ -51,16 +51,16 @@ def plain_logits(plain: Any, model: LanguageModel) -> Tensor:
         code = any(plain.glob("*.py"))
         how = {"attn_implementation": "eager", "trust_remote_code": code}
         plain = AutoModelForCausalLM.from_pretrained(plain, **how)
+    ids = torch.tensor([model.tokenizer(TEXT).input_ids])
     with torch.inference_mode():
-        found: Tensor = plain.eval()(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0]
-    return found.double()
+        return plain.eval()(ids).logits[0].double()
 
 
 @pytest.fixture(scope="session")
 def wide_testbed(tmp_path_factory):
     """The testbed, whose shipped weights are float16, from a folder of float32."""
     folder = tmp_path_factory.mktemp("testbed")
-    plain: Any = AutoModelForCausalLM.from_pretrained(directory(), dtype="float32")
+    plain = AutoModelForCausalLM.from_pretrained(directory(), dtype="float32")
     plain.save_pretrained(folder)
     AutoTokenizer.from_pretrained(directory()).save_pretrained(folder)
     return load_model(folder)

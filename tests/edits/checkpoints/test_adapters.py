@@ -1,9 +1,7 @@
 """`form=adapter`: peft reads an edit as an adapter of the unedited model, without this package."""
 
-from __future__ import annotations
-
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,48 +11,39 @@ from transformers import AutoModelForCausalLM
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import (
-    load_checkpoint,
-    save_checkpoint,
-)
+from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from tests.edits.checkpoints.conftest import edit_at, logits, plain_logits
 from tests.edits.checkpoints.test_heads import edit_of as at_heads
 from tests.edits.test_update import update_of
 
-
-def adapted(model: LanguageModel, folder: Path) -> torch.Tensor:
-    """Logits of the unedited model with an adapter, by transformers and peft alone."""
-    base: Any = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
-    return plain_logits(PeftModel.from_pretrained(base, str(folder)), model)
-
-
-def edit_named(kind: str, model: LanguageModel) -> Edit:
-    heads = at_heads(model, 2, 0)
-    own = {
-        "update": Edit((), update=update_of(model)),
-        "heads": heads,
-        "mlp_out": edit_at(model, "mlp_out"),
-    }
-    all_of_them = heads.then(edit_at(model, "attn_out")).then(own["update"])
-    return {**own, "together": all_of_them}[kind]
+EDITS = {
+    "update": lambda model: Edit((), update=update_of(model)),
+    "heads": lambda model: at_heads(model, 2, 0),
+    "attn_out": lambda model: edit_at(model, "attn_out"),
+    "mlp_out": lambda model: edit_at(model, "mlp_out"),
+}
+TOGETHER = "heads attn_out update"
 
 
 @pytest.mark.parametrize(
-    ("kind", "family"),
+    ("kinds", "family"),
     [
         *(("update", "gpt2"), ("heads", "opt"), ("mlp_out", "gpt_neox")),
-        *(("together", family) for family in ("gpt2", "opt", "gpt_neox")),
+        *((TOGETHER, family) for family in ("gpt2", "opt", "gpt_neox")),
     ],
 )
-def test_an_edit_is_an_adapter_that_peft_reads_and_merges(kind, family, models, tmp_path):
+def test_an_edit_is_an_adapter_that_peft_reads_and_merges(kinds, family, models, tmp_path):
     model = models[family]
-    edit = edit_named(kind, model)
+    edit = reduce(Edit.then, (EDITS[kind](model) for kind in kinds.split()))
     write_model(model, edit, tmp_path, "adapter")
     expected = logits(model, edit)
     assert (expected - logits(model)).abs().max() > 1e-2
-    torch.testing.assert_close(adapted(model, tmp_path), expected, atol=2e-5, rtol=0)
+    # By transformers and peft alone.
+    base = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
+    adapted = plain_logits(PeftModel.from_pretrained(base, str(tmp_path)), model)
+    torch.testing.assert_close(adapted, expected, atol=2e-5, rtol=0)
     merged = load_model(model.directory, adapter=tmp_path)
     torch.testing.assert_close(logits(merged), expected, atol=2e-5, rtol=0)
     config = json_mapping(tmp_path / "adapter_config.json")
@@ -64,7 +53,7 @@ def test_an_edit_is_an_adapter_that_peft_reads_and_merges(kind, family, models, 
 
 def test_an_adapter_of_ours_loads_on_the_model_that_it_names_or_on_the_one_given(models, tmp_path):
     model, folder = models["llama"], tmp_path / "saved"
-    edit = Edit((), update=update_of(model))
+    edit = EDITS["update"](model)
     save_checkpoint(model, edit, folder, form="adapter")
     expected = logits(model, edit)
     for loaded in (

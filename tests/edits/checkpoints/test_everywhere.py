@@ -3,137 +3,68 @@
 In float64 where transformers has it, with the writers of each family named by hand.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints import fold
-from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.stock import stock_model, stream_writers
 from countergen_edit.erasers import AffineErasure, Gate
-from countergen_edit.models import LanguageModel, from_pretrained_objects
-from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
-from tests.tiny_models import (
-    CONFIGS,
-    EXPERTS,
-    GROUPED,
-    WIDE,
-    config_of,
-    tiny_hf_model,
-    tiny_tokenizer,
-)
+from countergen_edit.models import from_pretrained_objects
+from tests.edits.checkpoints.conftest import TEXT, logits, oblique_erasure
+from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
-MORE: dict[str, Callable[[int], Any]] = {
-    "llama_tied": config_of(
-        "LlamaConfig", tie_word_embeddings=True, attention_bias=True, **GROUPED
-    ),
-    "mixtral": config_of("MixtralConfig", num_local_experts=4, **EXPERTS),
-    "gpt_oss": config_of("GptOssConfig", head_dim=8, num_local_experts=4, **EXPERTS),
-    "gemma2": config_of("Gemma2Config", **WIDE),
-    "olmo2": config_of("Olmo2Config", intermediate_size=64),
-    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),
-    "openai": config_of("OpenAIGPTConfig", n_embd=32, n_layer=2, n_head=4),
-    "opt_narrow": config_of("OPTConfig", word_embed_proj_dim=16, ffn_dim=64),
-}
-WRITERS = {
-    "gpt2": {
-        r"transformer\.w[tp]e\.weight": 1,
-        r"transformer\.h\.\d\.(attn|mlp)\.c_proj\.weight": 1,  # output last
-        r"transformer\.h\.\d\.(attn|mlp)\.c_proj\.bias": 0,
-    },
-    "opt": {
-        r"model\.decoder\.embed_\w+\.weight": 1,
-        r"model\.decoder\.layers\.\d\.(self_attn\.out_proj|fc2)\.(weight|bias)": 0,
-    },
-    "gpt_neox": {
-        r"gpt_neox\.embed_in\.weight": 1,
-        r"gpt_neox\.layers\.\d\.(attention\.dense|mlp\.dense_4h_to_h)\.(weight|bias)": 0,
-    },
-    "gemma": {
-        r"model\.embed_tokens\.weight": 1,
-        r"model\.layers\.\d\.(self_attn\.o_proj|mlp\.down_proj)\.weight": 0,
-    },
-    "llama_tied": {
-        r"model\.embed_tokens\.weight": 1,
-        r"model\.layers\.\d\.(self_attn\.o_proj|mlp\.down_proj)\.(weight|bias)": 0,
-    },
-    "mixtral": {
-        r"model\.embed_tokens\.weight": 1,
-        r"model\.layers\.\d\.self_attn\.o_proj\.weight": 0,
-        r"model\.layers\.\d\.mlp\.experts\.down_proj": 1,
-    },
-    "gpt_oss": {
-        r"model\.embed_tokens\.weight": 1,
-        r"model\.layers\.\d\.self_attn\.o_proj\.(weight|bias)": 0,
-        r"model\.layers\.\d\.mlp\.experts\.down_proj": 2,
-        r"model\.layers\.\d\.mlp\.experts\.down_proj_bias": 1,
-    },
-}
-"""Names of all writers, as patterns, with the axis of their features."""
-WRITERS |= {"llama": WRITERS["llama_tied"], "qwen2": WRITERS["gemma"]}
-
-
+WRITERS = yaml.safe_load(Path(__file__).with_name("writers.yaml").read_text("utf-8"))
 NARROW = ("gpt_neox", "mixtral", "gpt_oss")
 """Families that transformers computes in float32, at least in part."""
 
 
 @cache
-def made(family: str) -> LanguageModel:
-    """A tiny model."""
+def made(family):
     tokenizer = tiny_tokenizer()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.tiny_models.CONFIGS", CONFIGS | MORE)
-        model = tiny_hf_model(family, tokenizer)
+    model = tiny_hf_model(family, tokenizer)
     model = model if family in NARROW else model.double()
     return from_pretrained_objects(family, model, tokenizer)
 
 
-def assert_equal(model: LanguageModel, logits: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_equal(model, actual, expected):
     atol = 1e-9 if model.dtype == torch.float64 else 1e-5
-    torch.testing.assert_close(logits.double(), expected, atol=atol, rtol=atol)
+    torch.testing.assert_close(actual.double(), expected, atol=atol, rtol=atol)
 
 
-def ids_of(model: LanguageModel) -> list[int]:
-    ids: list[int] = model.tokenizer(TEXT).input_ids
-    return ids
+def folded_logits(model, edit):
+    return fold(model, edit)(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0]
 
 
-def folded_logits(model: LanguageModel, edit: Edit) -> torch.Tensor:
-    logits: torch.Tensor = fold(model, edit)(torch.tensor([ids_of(model)])).logits[0]
-    return logits
-
-
-def at_every_point(model: LanguageModel, erasure: AffineErasure) -> torch.Tensor:
+def at_every_point(model, erasure):
     """Logits under the map itself before the first block, after attention and after each block."""
-    known = model.bridge.hook_dict
-    middle = [f"blocks.{i}.hook_resid_mid" for i in range(model.n_layers)]
-    after = [f"blocks.{i}.hook_out" for i in range(model.n_layers)]
-    points = ["blocks.0.hook_in", *(name for name in middle if name in known), *after]
-    with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: erasure(x)) for name in points]):
-        return edited_logits(model, None, ids_of(model))
+    of_blocks = product(range(model.n_layers), ("hook_resid_mid", "hook_out"))
+    points = ["blocks.0.hook_in", *(f"blocks.{i}.{name}" for i, name in of_blocks)]
+    hooks = [(p, lambda x, hook: erasure(x)) for p in points if p in model.bridge.hook_dict]
+    with model.bridge.hooks(fwd_hooks=hooks):
+        return logits(model)
 
 
 @pytest.mark.parametrize("family", WRITERS)
 def test_the_live_edit_is_the_map_at_every_point_and_folds_exactly(family):
     model, erasure = made(family), oblique_erasure(32)
     edit = Edit.at("everywhere", {1: erasure})
-    live, unedited = (edited_logits(model, e, ids_of(model)) for e in (edit, None))
+    live, unedited = logits(model, edit), logits(model)
     assert (live - unedited).abs().max() > 0.1
     assert_equal(model, at_every_point(model, erasure), live)
     assert_equal(model, folded_logits(model, edit), live)
-    assert torch.equal(edited_logits(model, None, ids_of(model)), unedited)
+    assert torch.equal(logits(model), unedited)
 
 
 @pytest.mark.parametrize("family", WRITERS)
@@ -170,7 +101,7 @@ def test_the_fold_is_exact_for_any_projection_and_any_mean(seed, rank, size, fam
     model, rng = made(family), np.random.default_rng(seed)
     erasure = oblique_erasure(32, rank, seed, mean=size * rng.normal(size=32))
     edit = Edit.at("everywhere", {0: erasure})
-    live = edited_logits(model, edit, ids_of(model))
+    live = logits(model, edit)
     torch.testing.assert_close(folded_logits(model, edit), live, atol=1e-7, rtol=1e-7)
 
 
@@ -180,13 +111,12 @@ def test_several_maps_and_an_edit_of_one_layer_fold_in_their_order():
     within = Placement("mlp_out", 1, oblique_erasure(32, seed=7))
     for places in ((first, second, within), (within, second, first)):
         edit = Edit(places)
-        live = edited_logits(model, edit, ids_of(model))
+        live = logits(model, edit)
         assert_equal(model, folded_logits(model, edit), live)
         # The second acts on the stream of the first, as if that were a model of its own.
         changed = fold(model, Edit(places[:1]))
         alone = from_pretrained_objects("first", changed, model.tokenizer)
-        rest = edited_logits(alone, Edit(places[1:]), ids_of(model))
-        assert_equal(model, rest, live)
+        assert_equal(model, logits(alone, Edit(places[1:])), live)
 
 
 # What is refused
@@ -211,10 +141,7 @@ def test_only_a_projection_of_every_token_acts_everywhere():
     [
         ("gemma2", "post_attention_layernorm, a Gemma2RMSNorm, is .* as behind a norm"),
         ("olmo2", "post_attention_layernorm, a Olmo2RMSNorm, is .* as behind a norm"),
-        (
-            "bloom",
-            "the input of its first block is not written by matrices alone, as behind a norm",
-        ),
+        ("bloom", "input of its first block is not written by matrices alone, as behind a norm"),
         ("openai", "its blocks do more than add .* such as norm the sum"),
         ("opt_narrow", "a matrix stands between its token embedding and its blocks"),
     ],

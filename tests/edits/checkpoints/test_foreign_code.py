@@ -1,10 +1,6 @@
 """Code that a source's config names is neither run nor passed on; a carried checkpoint has ours."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -34,7 +30,7 @@ class Own(GPT2LMHeadModel):
 """
 
 
-def name_code(path: Path, module: str, **more: Any) -> None:
+def name_code(path, module, **more):
     """Name custom code in the configs, as hub models do."""
     (path / "own.py").write_text(CODE.format(marker=str(path.parent / "marker")))
     classes = {"AutoConfig": "OwnConfig", "AutoModelForCausalLM": "Own"}
@@ -58,20 +54,19 @@ def source(request, tmp_path_factory):
 @pytest.mark.parametrize("form", ["folded", "carried"])
 def test_a_saved_model_names_no_code_but_ours(form, source, tmp_path):
     model, marker = source
-    edit, of_tokenizer = edit_at(model, "mlp_out"), tmp_path / "tokenizer_config.json"
+    edit = edit_at(model, "mlp_out")
     write_model(model, edit, tmp_path, form)
     config = json_mapping(tmp_path / "config.json")
-    assert not {"auto_map", "custom_pipelines"} & set(json_mapping(of_tokenizer))
+    of_tokenizer = json_mapping(tmp_path / "tokenizer_config.json")
+    assert not {"auto_map", "custom_pipelines"} & {*of_tokenizer}
     assert "custom_pipelines" not in config
-    ours = {
-        "AutoConfig": "modeling_edited.EditedConfig",
-        "AutoModelForCausalLM": "modeling_edited.EditedForCausalLM",
-    }
     is_carried = form == "carried"
+    classes = {"AutoConfig": "EditedConfig", "AutoModelForCausalLM": "EditedForCausalLM"}
+    ours = {auto: f"modeling_edited.{name}" for auto, name in classes.items()}
     assert config.get("auto_map") == (ours if is_carried else None)
     assert [p.name for p in tmp_path.glob("*.py")] == ["modeling_edited.py"] * is_carried
-    found = plain_logits(tmp_path, model)
-    torch.testing.assert_close(found, logits(model, edit), atol=1e-5, rtol=0)
+    expected = logits(model, edit)
+    torch.testing.assert_close(plain_logits(tmp_path, model), expected, atol=1e-5, rtol=0)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer(TEXT).input_ids == model.tokenizer(TEXT).input_ids
     assert not marker.exists()
@@ -102,9 +97,9 @@ def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path):
         """Any class that transformers does not have."""
 
     tokenizer = tiny_tokenizer()
-    own = Own(tiny_hf_model("gpt2", tokenizer).config)
-    own.config.architectures = ["GPT2LMHeadModel"]
-    model = from_pretrained_objects("own", own, tokenizer)
+    plain = Own(tiny_hf_model("gpt2", tokenizer).config)
+    plain.config.architectures = ["GPT2LMHeadModel"]
+    model = from_pretrained_objects("own", plain, tokenizer)
     for form, site in (("folded", "mlp_out"), ("carried", "resid_post")):
         with pytest.raises(UserError, match="Own of own is not a class of transformers"):
             save_checkpoint(model, edit_at(model, site), tmp_path / form, form=form)

@@ -1,7 +1,5 @@
 """An edit at attention heads: its hook, and the weights it is folded into."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np
@@ -11,7 +9,7 @@ import torch
 from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
+from countergen_edit.models import capture, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
 from tests.tiny_models import tiny_model
 
@@ -19,18 +17,14 @@ FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 """With a transposed matrix and a bias; with a switch for a bias; with a bias."""
 
 
-def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
-    """One erasure for each head."""
+def edit_of(model, *heads, layer=1):
     d = int(model.bridge.cfg.d_head)
-    edits = [
-        Edit.at(f"head.{head}", {layer: oblique_erasure(d, 1 + k % 2, k)})
-        for k, head in enumerate(heads)
-    ]
-    return reduce(Edit.then, edits)
+    erasures = {f"head.{head}": oblique_erasure(d, 1 + k % 2, k) for k, head in enumerate(heads)}
+    return reduce(Edit.then, (Edit.at(site, {layer: e}) for site, e in erasures.items()))
 
 
 @pytest.mark.parametrize("family", FOLDS)
-def test_the_fold_is_the_hooked_model(family: str) -> None:
+def test_the_fold_is_the_hooked_model(family):
     model = tiny_model(family)
     after = Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
     edit, ids = edit_of(model, 1, 0).then(after), model.tokenizer(TEXT).input_ids
@@ -41,7 +35,7 @@ def test_the_fold_is_the_hooked_model(family: str) -> None:
     torch.testing.assert_close(edited_logits(model, Edit(()), ids), before, atol=0, rtol=0)
 
 
-def test_a_head_has_its_own_features_and_no_other_changes() -> None:
+def test_a_head_has_its_own_features_and_no_other_changes():
     """The rows of heads side by side are the input of the output matrix."""
     model = tiny_model("gpt2")
     sites = [f"head.{k}" for k in range(4)]
@@ -52,7 +46,7 @@ def test_a_head_has_its_own_features_and_no_other_changes() -> None:
     for site in sites:
         expected = before[site][0]
         if site == "head.2":
-            expected = edit.placements[0].erasure(expected)  # type: ignore[operator]
+            expected = edit.placements[0].erasure(expected)
         np.testing.assert_allclose(after[site][0], expected, atol=1e-5)
     d = int(model.bridge.cfg.d_head)
     assert {rows.shape[-1] for rows in before.values()} == {d}

@@ -1,10 +1,5 @@
 """llama.cpp scores and writes what the audited model does, from the saved weights as GGUF."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
@@ -12,7 +7,7 @@ from transformers import AutoModelForCausalLM
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, load_model
+from countergen_edit.models import load_model
 from countergen_edit.models.capture import EVERYWHERE
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.edits.test_update import update_of
@@ -25,7 +20,7 @@ TEXT = "Jane is a nurse and she works"
 NEW_TOKENS = 12
 
 
-def serving(gguf: Path) -> Any:
+def serving(gguf):
     """llama.cpp's server of a file, in single precision throughout."""
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = str(gguf), 64, 1
@@ -35,7 +30,7 @@ def serving(gguf: Path) -> Any:
     return xllamacpp.Server(params)
 
 
-def next_log_probs(server: Any, ids: list[int], word: int) -> np.ndarray:
+def next_log_probs(server, ids, word):
     """Log P of every token after these.
 
     The server tells them with the token that it samples, unless that is part of a character:
@@ -47,11 +42,11 @@ def next_log_probs(server: Any, ids: list[int], word: int) -> np.ndarray:
     return np.array([p for _, p in sorted((t["id"], t["logprob"]) for t in step["top_logprobs"])])
 
 
-def everywhere(model: LanguageModel) -> Edit:
+def everywhere(model):
     return Edit.at(EVERYWHERE, {1: oblique_erasure(model.d_model)})
 
 
-def trained(model: LanguageModel) -> Edit:
+def trained(model):
     return Edit((), update=update_of(model))
 
 
@@ -65,10 +60,11 @@ def test_its_log_probabilities_and_greedy_tokens_are_those_of_the_edited_model(k
     server, ids = serving(tmp_path / "saved.gguf"), list(model.tokenizer(TEXT).input_ids)
     word = ids[-1]
     for _ in range(NEW_TOKENS):
-        found = next_log_probs(server, ids, word)
-        logits = [edited_logits(model, own, ids)[-1] for own in (edit, None)]
-        expected, unedited = (own.log_softmax(-1).numpy() for own in logits)
-        np.testing.assert_allclose(found, expected, atol=1e-4)
-        assert np.abs(found - unedited).max() > 0.1
-        assert found.argmax() == expected.argmax()
-        ids.append(int(found.argmax()))
+        served = next_log_probs(server, ids, word)
+        expected, unedited = (
+            edited_logits(model, e, ids)[-1].log_softmax(-1).numpy() for e in (edit, None)
+        )
+        np.testing.assert_allclose(served, expected, atol=1e-4)
+        assert np.abs(served - unedited).max() > 0.1
+        assert served.argmax() == expected.argmax()
+        ids.append(int(served.argmax()))

@@ -1,16 +1,12 @@
 """A folder appears under its name when it is whole and proven; the old one stays until then."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,46 +28,35 @@ from countergen_edit.edits.checkpoints import (
 from countergen_edit.edits.checkpoints.forms import CODE
 from countergen_edit.edits.checkpoints.parity import compare_logits
 from countergen_edit.erasers import Gate
-from countergen_edit.models import LanguageModel, capture, load_model
+from countergen_edit.models import capture, load_model
 from countergen_edit.testbed import directory
-from tests.edits.checkpoints.conftest import (
-    TEXT,
-    edit_at,
-    logits,
-    oblique_erasure,
-    plain_logits,
-)
+from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure, plain_logits
 from tests.runs.runs import contents
-from tests.tiny_models import CONFIGS, GROUPED, config_of, tiny_model
+from tests.tiny_models import tiny_model
 
 
 @pytest.fixture(scope="module")
-def model(models: dict[str, LanguageModel]) -> LanguageModel:
+def model(models):
     return models["gpt2"]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def checkpoints(model, tmp_path_factory):
     """One finished checkpoint of each form; the second replaces one and finds a killed save."""
     root = tmp_path_factory.mktemp("checkpoints")
     (root / "carried.tmp").mkdir()
     (root / "carried.tmp" / "model.safetensors").write_bytes(b"half a file")
-    edit = edit_at(model, "resid_post")
-    save_checkpoint(model, edit, root / "carried", record={"seed": 3}, form="carried")
-    shutil.copytree(root / "carried", root / "folded")
-    save_checkpoint(
-        model,
-        edit_at(model, "attn_out"),
-        root / "folded",
-        record={"seed": 3},
-        card=lambda form, parity: f"# {form}, {parity.texts} texts\n",
-        overwrite=True,
-    )
-    return {"carried": root / "carried", "folded": root / "folded"}
+    carried, folded = root / "carried", root / "folded"
+    record = {"seed": 3}
+    save_checkpoint(model, edit_at(model, "resid_post"), carried, record=record, form="carried")
+    shutil.copytree(carried, folded)
+    how = {"record": record, "card": lambda form, parity: f"# {form}, {parity.texts} texts\n"}
+    save_checkpoint(model, edit_at(model, "attn_out"), folded, overwrite=True, **how)
+    return {"carried": carried, "folded": folded}
 
 
 @pytest.fixture
-def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
+def copied(checkpoints, tmp_path):
     return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
 
 
@@ -142,14 +127,14 @@ def test_a_changed_a_missing_and_an_added_file_are_named(copied, name):
 def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(copied, tmp_path):
     from transformers import AutoModelForCausalLM, GPT2LMHeadModel
 
-    edited: Any = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
+    edited = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
     edited.save_pretrained(tmp_path / "again", max_shard_size="100KB")
     assert len(list((tmp_path / "again").glob("*.safetensors"))) > 1
     for folder in (copied, tmp_path / "again"):  # the stock class by its own name
         with pytest.raises(OSError, match=r"no file named model\.safetensors"):
             GPT2LMHeadModel.from_pretrained(folder)
     (tmp_path / "again" / CODE).write_bytes((copied / CODE).read_bytes())
-    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "again", trust_remote_code=True)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "again", trust_remote_code=True)
     ids = torch.arange(8)[None]
     assert torch.equal(again(ids).logits, edited(ids).logits)
     weights = load_file(copied / "model.edited.safetensors")
@@ -182,7 +167,7 @@ def test_a_target_that_holds_something_is_not_touched(copied, tmp_path):
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
+def full_disk():
     """Limit files to two kilobytes, as a full disk would.
 
     Not a fixture: pytest writes its own progress, perhaps to a longer file, while fixtures hold.
@@ -213,22 +198,22 @@ def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_on
 def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
     """A command that was stopped after saving continues with the proven checkpoint."""
     edit, before = edit_at(model, "resid_post"), contents(copied)
-    own = {"record": {"seed": 3}, "form": "carried"}
-    again = save_checkpoint(model, edit, copied, **own)
+    how = {"record": {"seed": 3}, "form": "carried"}
+    again = save_checkpoint(model, edit, copied, **how)
     assert vars(again.parity) == json.loads((copied / "parity.json").read_text())
     assert contents(copied) == before
     with pytest.raises(UserError, match="holds a checkpoint already"):
-        save_checkpoint(model, edit, copied, record={"seed": 4}, form="carried")
+        save_checkpoint(model, edit, copied, **how | {"record": {"seed": 4}})
     (copied / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"damaged: config\.json was changed"):
-        save_checkpoint(model, edit, copied, **own)
+        save_checkpoint(model, edit, copied, **how)
     assert [path.name for path in copied.parent.iterdir()] == ["copy"]
 
 
 # Folding
 
 
-def at(site: str, d: int = 32, gate: Gate | None = None, limit: float | None = None) -> Edit:
+def at(site, d=32, gate=None, limit=None):
     layer = None if site == "embed" else 1
     return Edit((Placement(site, layer, replace(oblique_erasure(d), gate=gate), limit),))
 
@@ -253,10 +238,8 @@ def at(site: str, d: int = 32, gate: Gate | None = None, limit: float | None = N
     ],
 )
 def test_what_a_form_cannot_hold_is_refused_before_anything_is_written(
-    family, edit, form, says, models, tmp_path, monkeypatch
+    family, edit, form, says, models, tmp_path
 ):
-    experts = config_of("MixtralConfig", num_local_experts=2, **GROUPED)
-    monkeypatch.setitem(CONFIGS, "mixtral", experts)
     model = models.get(family) or tiny_model(family)
     with pytest.raises(UserError, match=says):
         save_checkpoint(model, edit, tmp_path / "saved", form=form)
@@ -268,9 +251,9 @@ def test_a_folded_testbed_differs_by_the_rounding_of_float32_alone(wide_testbed)
     edit = edit_at(wide_testbed, "attn_out").then(edit_at(wide_testbed, "mlp_out"))
     largest = float(logits(wide_testbed, edit).abs().max())
     wide = load_model(directory(), dtype="float64")
-    for own, atol in ((wide, 1e-6), (wide_testbed, 1.5e-6 * largest)):
-        found = plain_logits(fold(own, edit), own)
-        torch.testing.assert_close(found, logits(own, edit), atol=atol, rtol=0)
+    for model, atol in ((wide, 1e-6), (wide_testbed, 1.5e-6 * largest)):
+        folded = plain_logits(fold(model, edit), model)
+        torch.testing.assert_close(folded, logits(model, edit), atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`transformers serve` writes what the audited model does, from stock weights and carried ones."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -37,10 +35,10 @@ def test_a_served_checkpoint_writes_what_the_edited_model_does(
     write_model(model, edit, folder, form)
     command = [str(Path(sys.executable).with_name("transformers")), "serve"]
     if form == "carried":
-        own = tmp_path / "serve_edited.py"
+        path = tmp_path / "serve_edited.py"
         page = (ROOT / "docs/models.md").read_text("utf-8")
-        own.write_text(files(page)[own.name], "utf-8")
-        command = [sys.executable, str(own)]
+        path.write_text(files(page)[path.name], "utf-8")
+        command = [sys.executable, str(path)]
     with ELSEWHERE.serving(*command, str(folder)) as address:
         served = [ELSEWHERE.completed(address, folder, prompt) for prompt in PROMPTS]
     with applied(model, edit):

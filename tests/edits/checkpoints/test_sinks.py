@@ -1,7 +1,5 @@
 """Checkpoints of edits that skip tokens: carried to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +10,6 @@ from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import Gate
-from countergen_edit.models import LanguageModel
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.edits.test_sinks import TEXTS, fitted, sunk
 from tests.planted_sink import SUNK
@@ -21,22 +18,20 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 
 @pytest.fixture(scope="module")
-def sunken() -> dict[str, LanguageModel]:
+def sunken():
     return {family: sunk(family) for family in SUNK}
 
 
-def gated(model: LanguageModel) -> Edit:
+def gated(model):
     """A gate of a weight so large that it is open at some tokens, half open or closed at others."""
     erasure = oblique_erasure(model.d_model)
     gate = Gate(np.random.default_rng(3).normal(size=model.d_model), 0.4)
     return Edit((Placement("resid_post", 1, replace(erasure, gate=gate)),))
 
 
-def without(edit: Edit) -> Edit:
-    """The edit without limits and gates."""
-    bare = [replace(p.erasure, gate=None) for p in edit.placements]  # type: ignore[type-var]
-    places = zip(edit.placements, bare, strict=True)
-    return Edit(tuple(replace(place, limit=None, erasure=own) for place, own in places))
+def without(edit):
+    bare = ((place, replace(place.erasure, gate=None)) for place in edit.placements)
+    return Edit(tuple(replace(place, limit=None, erasure=erasure) for place, erasure in bare))
 
 
 def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_the_bit(
@@ -45,9 +40,9 @@ def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_t
     """Also where another place has neither; a lost limit or gate would show."""
     jobs, expected = {}, {}
     for family, model in sunken.items():
-        beside = Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
+        plain = Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
         ids = compared_ids(model, TEXTS)
-        for kind, edit in (("limit", fitted(model) + beside), ("gate", gated(model) + beside)):
+        for kind, edit in (("limit", fitted(model) + plain), ("gate", gated(model) + plain)):
             name = f"{family}-{kind}"
             write_model(model, edit, tmp_path / name, "carried")
             jobs[name] = (tmp_path / name, ids, "float32", True)
@@ -57,6 +52,6 @@ def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_t
             assert min(gaps) > 1e-2
     logits, keys = reload(jobs)
     assert not any(keys.values())
-    for name, own in expected.items():
-        for i, row in enumerate(own):
+    for name, rows in expected.items():
+        for i, row in enumerate(rows):
             assert torch.equal(logits[f"{name}.{i}"], row)

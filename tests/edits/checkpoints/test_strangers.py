@@ -1,10 +1,6 @@
 """Plain transformers gives the edited model, whole, or an error; never another."""
 
-from __future__ import annotations
-
 import copy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,7 +23,7 @@ CASES = [("carried", family, "resid_post") for family in ("testbed", *FAMILIES)]
 ]
 
 
-def load(folder: Path, **how: Any) -> Any:
+def load(folder, **how):
     model, report = AutoModelForCausalLM.from_pretrained(
         folder, trust_remote_code=True, output_loading_info=True, **how
     )
@@ -35,8 +31,7 @@ def load(folder: Path, **how: Any) -> Any:
     return model.eval()
 
 
-def greedy(model: Any, ids: list[int]) -> list[int]:
-    """Greedy tokens, with the cache."""
+def greedy(model, ids):
     row = torch.tensor([ids])
     how = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "eos_token_id": None}
     new = model.generate(row, attention_mask=torch.ones_like(row), pad_token_id=0, **how)
@@ -68,8 +63,7 @@ def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
     # testbed, whose logits reach 20, differs by 1.5e-5 between two kinds.
     tolerance = max(1e-5, 1.5e-6 * float(edited.abs().max()))
     for other in (copy.deepcopy(stranger), load(tmp_path / "again")):
-        found = plain_logits(other, model)
-        torch.testing.assert_close(found, edited, atol=tolerance, rtol=1e-7)
+        torch.testing.assert_close(plain_logits(other, model), edited, atol=tolerance, rtol=1e-7)
     half = load(folder, dtype=torch.bfloat16)
     erasures = {t.dtype for name, t in half.named_buffers() if ".erasure." in name}
     assert (half.dtype, erasures) == (torch.bfloat16, {torch.float32})
