@@ -285,8 +285,8 @@ class DecisionTable:
         """A row about some groups, or all; of one topic, or all."""
         of = self.decisions["group"].isin(groups or self.groups)
         n = int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
-        columns = {"axis": self.axis.name, "n": n} | columns
-        return Row(metric, dataset=self.unit, split="test", seed=self.seed, **columns)
+        columns.setdefault("axis", self.axis.name)
+        return Row(metric, n=n, dataset=self.unit, split="test", seed=self.seed, **columns)
 
     def rows(self, metric: str, figures: DecisionFigures, tested: bool = True) -> list[Row]:
         """Rows of figures, with P adjusted over them."""
