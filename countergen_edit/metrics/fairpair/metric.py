@@ -75,7 +75,7 @@ SOURCE, TARGET = "p(g(x))", "g(p(x))"
 """The sides whose lengths are compared: perturbed continuations of x, and those of p(x)."""
 OVER_PROMPTS, OVER_ALL = "prompts", "continuations"
 """The units of the two tests of lengths."""
-Values = Estimate | float | Float64[np.ndarray, " prompt"]
+_Values = Estimate | float | Float64[np.ndarray, " prompt"]
 
 
 class FairPair(Metric):
@@ -244,7 +244,7 @@ class FairPairRows:
         return self.fairpair.paraphrases if self.fairpair.dataset == "reworded_sents" else ()
 
     def row(
-        self, metric: str, of: Values, facets: dict[str, Any], n: int = 0, /, **detail: Any
+        self, metric: str, of: _Values, facets: dict[str, Any], n: int = 0, /, **detail: Any
     ) -> Row:
         """A row of an estimate over `n` units, or of the mean of values by prompt."""
         if isinstance(of, np.ndarray):

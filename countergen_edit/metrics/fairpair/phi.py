@@ -29,7 +29,7 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
 
 Distances = Float64[np.ndarray, "text text"]
-Scores = Float64[np.ndarray, " text"]
+_Scores = Float64[np.ndarray, " text"]
 
 
 class Phi(ABC):
@@ -73,7 +73,7 @@ class ScoreDifference(Phi):
     """Φ(u, v) = |S(u) - S(v)| for a scorer S; S of a fold is the mean over its texts."""
 
     @abstractmethod
-    def scores(self, texts: Sequence[str]) -> Scores:
+    def scores(self, texts: Sequence[str]) -> _Scores:
         """S of each text."""
 
     def prepare(self, texts: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ class ScoreDifference(Phi):
         return differences(np.array([self.scores(texts).mean() for texts in folds]))
 
 
-def differences(scores: Scores) -> Distances:
+def differences(scores: _Scores) -> Distances:
     """|S(u) - S(v)| of every pair."""
     return np.asarray(np.abs(scores[:, None] - scores[None, :]))
 
@@ -94,7 +94,7 @@ def differences(scores: Scores) -> Distances:
 class Sentiment(ScoreDifference):
     """VADER's compound sentiment (Hutto and Gilbert 2014), in [-1, 1]."""
 
-    def scores(self, texts: Sequence[str]) -> Scores:
+    def scores(self, texts: Sequence[str]) -> _Scores:
         return np.array([_compound(text) for text in texts], dtype=np.float64)
 
 
@@ -140,7 +140,7 @@ class ClassifierScore(ScoreDifference):
             model, label, multi_label=multi_label, device=device
         )
 
-    def scores(self, texts: Sequence[str]) -> Scores:
+    def scores(self, texts: Sequence[str]) -> _Scores:
         if new := [text for text in dict.fromkeys(texts) if text not in self._scores]:
             p = self._classifier.probabilities(new, cut=True)[self._label]
             self._scores |= zip(new, p.tolist(), strict=True)

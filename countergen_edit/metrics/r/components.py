@@ -28,7 +28,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.statistics import LEVEL
 
-Levels = Int[np.ndarray, " cell"]
+_Levels = Int[np.ndarray, " cell"]
 """The level of a factor in each cell, from 0."""
 
 
@@ -109,7 +109,7 @@ def pooled(sets: Mapping[str, Components]) -> dict[str, Components]:
 
 
 def henderson(
-    values: Float64[np.ndarray, " cell"], first: Levels, second: Levels
+    values: Float64[np.ndarray, " cell"], first: _Levels, second: _Levels
 ) -> tuple[float, float, float]:
     """Variances of two crossed factors and of the residuals; negative ones of factors are 0."""
     count = len(values)

@@ -15,10 +15,10 @@ from scipy.special import logsumexp
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, portions, weighted_mean
 
-Table = Float64[np.ndarray, "*shape"]
+_Table = Float64[np.ndarray, "*shape"]
 
 
-def relative_difference(log_p_a: Table, log_p_b: Table) -> Table:
+def relative_difference(log_p_a: _Table, log_p_b: _Table) -> _Table:
     """R_i from natural-log probabilities, in [-1, 1].
 
     >>> float(relative_difference(np.log([0.5]), np.log([0.25]))[0])

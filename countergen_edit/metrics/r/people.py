@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 
 from countergen_edit.metrics.scores import SetScores
 
-PerPerson = Int[np.ndarray, " person"]
-Deals = Float64[np.ndarray, "deal person"]
+_PerPerson = Int[np.ndarray, " person"]
+_Deals = Float64[np.ndarray, "deal person"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class People:
     """The first item of each block, whose people have its items alone."""
     twins: bool = False
     """Whether the second group are the people of the first, in the same order."""
-    person: PerPerson | None = None
+    person: _PerPerson | None = None
     """Where people are drawn anew, the number of each person, block by block."""
-    pair: PerPerson | None = None
+    pair: _PerPerson | None = None
     """Likewise, one number for two people at the same places."""
 
     @classmethod
@@ -55,13 +55,13 @@ class People:
         return cls(table, side, scores.first, scores.twins, numbered(people), numbered(pairs))
 
     @cached_property
-    def places(self) -> tuple[PerPerson, PerPerson]:
+    def places(self) -> tuple[_PerPerson, _PerPerson]:
         """The block and the row of each person, block by block."""
         block, row = np.nonzero(~np.isnan(self.log_p[:, self.starts]).T)
         return block, row
 
     @cached_property
-    def blocks(self) -> list[tuple[PerPerson, slice]]:
+    def blocks(self) -> list[tuple[_PerPerson, slice]]:
         """The rows of the people and the items of each block."""
         block, row = self.places
         rows = np.split(row, np.searchsorted(block, np.arange(1, len(self.starts))))
@@ -90,7 +90,7 @@ class People:
         return np.asarray(first - second)
 
     @property
-    def sides(self) -> tuple[PerPerson, ...]:
+    def sides(self) -> tuple[_PerPerson, ...]:
         """The people of either group, whose residuals are independent; of twins the first."""
         _, row = self.places
         if self.twins:
@@ -126,7 +126,7 @@ class People:
         blocks = 1 if self.twins or self.pair is not None else len(self.starts)
         return float(2**blocks / self.deals(names))  # whole numbers, as they may be huge
 
-    def every_deal(self, rows: PerPerson) -> Deals:
+    def every_deal(self, rows: _PerPerson) -> _Deals:
         """Weights of a block's people as `dealt` has them, of every deal."""
         side = self.side[rows]
         half = len(side) // 2
@@ -151,7 +151,7 @@ class People:
         size = int(self.pair.max()) + 1, shares.shape[1]
         return csr_array((shares[cells], (pair[cells], cells[1])), size)
 
-    def dealt(self, rows: PerPerson, rng: np.random.Generator, count: int) -> Deals:
+    def dealt(self, rows: _PerPerson, rng: np.random.Generator, count: int) -> _Deals:
         """Weights of a block's people in the difference of group means: as observed, then dealt."""
         side = self.side[rows]
         weights = np.where(side == 0, 1 / (side == 0).sum(), -1 / (side == 1).sum())
