@@ -107,8 +107,8 @@ def stereoset() -> dict[str, Any]:
                 between = f"I know the {target}.", "All there is {}."
                 templates = [within, between] if k < 2 else [within]
                 for part, (context, text) in zip(data, templates, strict=False):
-                    item = {"target": target, "bias_type": bias_type, "context": context}
-                    item["id"] = f"{part}{t}{k}{bias_type}"
+                    item = {"target": target, "bias_type": bias_type}
+                    item |= {"id": f"{part}{t}{k}{bias_type}", "context": context}
                     item["sentences"] = labelled(map(text.format, words))
                     data[part].append(item)
     return {"version": "made", "data": data}
