@@ -164,8 +164,7 @@ def test_a_run(data, tmp_path_factory):
     folder = copied(_run(place / "run"), place / "spoiled")
     spoil(data, folder)
     refused_in_one_line(lambda: sections(open_run(folder)))
-    manifest = MANIFEST
-    refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, manifest).rows())
+    refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, MANIFEST).rows())
 
 
 ONE_NAME = {"fit": 1, "few": 1, "agreement": 1, "validation": 1, "test": 1}

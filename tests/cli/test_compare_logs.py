@@ -98,5 +98,4 @@ def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(logs, tmp_pat
     comparison = api.compare(run, logs[0])
     assert "paired_items" not in comparison.tables
     assert "score, jobs, acc" in comparison.tables["side_by_side"].columns
-    both = api.compare(run, *logs)
-    assert "paired_items" in both.tables
+    assert "paired_items" in api.compare(run, *logs).tables

@@ -61,8 +61,7 @@ def stream(model, text=TEXTS[0]):
     ids = torch.tensor([encoding.ids])
     with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: read.append(x[0].clone()))]):
         model.run_blocks(ids, torch.ones_like(ids))
-    values = read[0].numpy()
-    return values
+    return read[0].numpy()
 
 
 def test_the_limit_parts_the_sink_from_the_others(model):
@@ -102,8 +101,7 @@ def test_rows_and_background_skip_sinks(model):
     rows, _ = data.used(make_eraser("leace"), 0)
     assert rows.all()  # the sink stands before every name
     limit = data.limit(0)
-    background = data.background[0]
-    assert not (np.linalg.norm(background, axis=1) > limit).any()
+    assert not (np.linalg.norm(data.background[0], axis=1) > limit).any()
     # A name that was a sink would be left out, with its label.
     values = data.values.copy()
     values[0, 3] *= 1e6

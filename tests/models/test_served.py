@@ -63,8 +63,7 @@ def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     assert time.monotonic() - begin >= 1  # as long as the server asks
     np.testing.assert_allclose(there, continuation_log_probs(testbed, *EVERY), atol=1e-5)
     assert len(server.requests) == server.answered + len(faults) == len(there) + len(faults)
-    again = continuation_log_probs(served(server, tmp_path), *EVERY)
-    assert (again == there).all()
+    assert (continuation_log_probs(served(server, tmp_path), *EVERY) == there).all()
     assert server.answered == len(there)
 
 

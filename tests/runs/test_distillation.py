@@ -89,8 +89,7 @@ def test_terms_are_explicit_sums(reads, people, seed, known):
         torch.from_numpy(rng.normal(size=(rows * reads, VOCAB))).log_softmax(-1) for _ in range(2)
     )
     portion = erased(rows, reads, torch.tensor([0, 3]) if known else None)
-    forms = torch.tensor([2, 5])
-    given = with_difference(Unedited(portion, p, None), forms)
+    given = with_difference(Unedited(portion, p, None), torch.tensor([2, 5]))
     terms = erasing_terms(given, q)
     before, after = (x.numpy().reshape(rows, reads, VOCAB) for x in (p, q))
     bias, unedited, of_people = [], [], []
@@ -185,8 +184,7 @@ def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_b
 
 @given(shapes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), max_size=12))
 def test_passes_run_each_portion_once_and_are_within_the_limit(shapes):
-    portions = [erased(rows, reads, None) for rows, reads in shapes]
-    passes = in_passes(portions)
+    passes = in_passes([erased(rows, reads, None) for rows, reads in shapes])
     assert sorted(chain.from_iterable(passes)) == [*range(len(shapes))]
     for places in passes:
         tokens = sum(shapes[i][0] for i in places) * max(shapes[i][1] for i in places)
@@ -397,8 +395,7 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
         student.update = update.scaled(factor)
         return rank(training.held_out(student))
 
-    looks = [rank(look) for look in training.curve]
-    assert scaled(1.0) < min(looks)
+    assert scaled(1.0) < min(rank(look) for look in training.curve)
     assert scaled(1.0) < min(scaled(FACTOR), scaled(1 / FACTOR))
 
 

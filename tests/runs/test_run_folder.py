@@ -61,8 +61,7 @@ def clock(monkeypatch):
 
 
 def ran_of(path):
-    entry = json.loads((path / MANIFEST).read_text())["ran"]
-    return entry
+    return json.loads((path / MANIFEST).read_text())["ran"]
 
 
 @pytest.mark.usefixtures("clock")
