@@ -90,7 +90,7 @@ def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row
     }
     about = {"axis": tested[0].axis, "task": tested[0].task, "seed": tested[0].seed}
     columns = {**about, **edit.columns, "split": "test", "n": len(sets), "detail": detail}
-    return Row(JUDGEMENT, point.cost, **columns)
+    return Row.of(JUDGEMENT, point.cost, **columns)
 
 
 def _named(rows: Sequence[Row], recommended: Sequence[str], costs: Sequence[Cost]) -> str | None:

@@ -168,7 +168,7 @@ class BenchmarkFigure:
         facets = {"figure": kind.name, **part, "bias_type": self.bias_type}
         columns: Any = {"facets": {"benchmark": self.benchmark, **facets}, "n": self.items}
         columns |= {"dataset": self.benchmark, "split": "test", "seed": seed}
-        return Row(metric, **of.columns, **columns, detail=facts | detail)
+        return Row.of(metric, of, **columns, detail=facts | detail)
 
 
 def figures_of_counts(
@@ -490,7 +490,7 @@ class Benchmarks(Metric):
         }
         columns: dict[str, Any] = {"dataset": name, "facets": {"benchmark": name}, "split": "test"}
         n = len(items)
-        return Row(BENCHMARK_SOURCE, float(n), n=n, seed=context.seed, detail=detail, **columns)
+        return Row.of(BENCHMARK_SOURCE, float(n), n=n, seed=context.seed, detail=detail, **columns)
 
 
 def limited(

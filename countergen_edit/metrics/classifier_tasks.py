@@ -205,12 +205,12 @@ class SentimentTask(ClassifierTask):
                 p = Estimate(record.pop("p"))
                 rows.add("sentiment_t_test", p, family, text, test=name, **record)
             for flips in _flips(name, tests, bank):
-                rows.append(Row("category_flips", facets={"test": name}, **rows.groups, **flips))
+                rows.append(Row.of("category_flips", facets={"test": name}, **rows.groups, **flips))
         if isinstance(model, Vader):
             names = [person["base"] for group in bank.people.values() for person in group]
             valence = lexicon_words(names)
             columns: Any = {"dataset": bank.task, "n": len(names), "detail": {"valence": valence}}
-            rows.append(Row("names_in_lexicon", float(len(valence)), seed=seed, **columns))
+            rows.append(Row.of("names_in_lexicon", float(len(valence)), seed=seed, **columns))
         return rows
 
 

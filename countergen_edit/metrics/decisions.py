@@ -281,22 +281,31 @@ class DecisionTable:
         columns = self.decisions[["group", "topic", "person"]]
         return columns.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
 
-    def row(self, metric: str, groups: Collection[str], topic: str = "", **columns: Any) -> Row:
+    def row(
+        self,
+        metric: str,
+        value: Estimate,
+        groups: Collection[str],
+        topic: str = "",
+        **columns: Any,
+    ) -> Row:
         """A row about some groups, or all; of one topic, or all."""
         of = self.decisions["group"].isin(groups or self.groups)
         n = int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
         columns.setdefault("axis", self.axis.name)
-        return Row(metric, n=n, dataset=self.unit, split="test", seed=self.seed, **columns)
+        columns |= {"dataset": self.unit, "split": "test", "seed": self.seed}
+        return Row.of(metric, value, n=n, **columns)
 
     def rows(self, metric: str, figures: DecisionFigures, tested: bool = True) -> list[Row]:
         """Rows of figures, with P adjusted over them."""
         rows = []
         for key, figure in figures.items():
             a, b, topic = (*key, "", "", "")[:3]
-            columns = figure.estimate.columns | {"group_a": a, "group_b": b}
+            columns: dict[str, Any] = {"group_a": a, "group_b": b}
             columns["facets"] = {"topic": topic} if topic else {}
             columns["detail"] = {"smallest": figure.detectable, "p": figure.p if tested else None}
-            rows.append(self.row(metric, [*filter(None, (a, b))], topic, **columns))
+            groups = [*filter(None, (a, b))]
+            rows.append(self.row(metric, figure.estimate, groups, topic, **columns))
         return with_holm(rows)
 
     @property
@@ -321,8 +330,7 @@ class DecisionTable:
                     columns: dict[str, Any] = {"group_a": name, "facets": {"by": axis}}
                     columns |= {"axis": axis, "detail": {"reference": top, "note": self.note}}
                     for metric, estimate in zip(RATES[kind], estimates, strict=True):
-                        columns |= estimate.columns
-                        rows.append(self.row(metric, categories[name], **columns))
+                        rows.append(self.row(metric, estimate, categories[name], **columns))
         return rows
 
     def _mean(self, values: PerDecision, of: DecisionMask) -> DecisionFigure:
@@ -455,7 +463,7 @@ class Decisions(Metric):
         if words := self.unknown.get(asked.name):
             columns: Any = {"dataset": asked.name, "axis": self.task.axis.name, "split": "test"}
             columns["detail"] = {"words": words[:EXAMPLES], "unknown": len(words)}
-            row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, **columns)
+            row = Row.of(OUT_OF_CASES, float(len(words)), seed=context.seed, **columns)
             return [] if edit else [row]
 
         table = self.table(asked, context, edit)

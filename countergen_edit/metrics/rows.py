@@ -91,16 +91,17 @@ class Row:
     def of(
         cls,
         metric: str,
-        value: Estimate | float,
+        value: Estimate | float | None,
         data: CounterfactualSet | None = None,
         **columns: Any,
     ) -> Row:
-        """A row of a value or an estimate, about the groups of a set if one is given."""
+        """A row of a value, None where undefined, or an estimate; of a set, about its groups."""
         if data is not None:
             groups = dict(zip(("group_a", "group_b"), data.groups, strict=False))
             columns = {"dataset": data.name, "axis": data.axis} | groups | columns
-        if isinstance(value, int | float):
-            return cls(metric, **{"value": value if math.isfinite(value) else None} | columns)
+        if value is None or isinstance(value, int | float):
+            known = value is not None and math.isfinite(value)
+            return cls(metric, **{"value": value if known else None} | columns)
         return cls(metric, **value.columns | columns)
 
     @classmethod

@@ -408,7 +408,7 @@ class Runner:
     def _error_row(self, candidate: Candidate, error: Exception) -> Row:
         rank = candidate.eraser.get_params().get("rank")
         name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        return Row(
+        return Row.of(
             FAILED,
             None,
             task=self.task.name,

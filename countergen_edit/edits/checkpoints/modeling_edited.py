@@ -99,7 +99,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         kwargs.setdefault("variant", VARIANT)
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
-        keys = [(kind, str(key)) for kind, own in report.items() for key in own]
+        keys = [(kind, str(key)) for kind, names in report.items() for key in names]
         absent = [key for kind, key in keys if kind == "missing_keys" or ".erasure." in key]
         for name in (place["module"] for place in model.config.erasures):
             if not isinstance(getattr(model.get_submodule(name), "erasure", None), Erasure):

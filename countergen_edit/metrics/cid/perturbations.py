@@ -283,7 +283,7 @@ def _kind_row(
     if median is None:
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
     columns: dict[str, Any] = {"dataset": DATASET, "facets": {_KIND: kind}, "lo": lo, "hi": hi}
-    return Row("cid_lambda_star", median, n=len(values), seed=seed, detail=detail, **columns)
+    return Row.of("cid_lambda_star", median, n=len(values), seed=seed, detail=detail, **columns)
 
 
 def _cluster(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
