@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+from numpy.testing import assert_array_equal
 
 from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.context import EvaluationContext

@@ -57,8 +57,10 @@ def test_the_size_of_portions_changes_no_figure(kind, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(statistics, "BLOCK_CELLS", 300)
             for row, again in zip(whole, rows_of(scores, together), strict=True):
-                figures, expected = ([r.value, r.lo, r.hi, r.detail.get("p")] for r in (again, row))
-                assert figures == pytest.approx(expected, rel=1e-9), row.metric
+                figures, expected = (
+                    np.array([r.value, r.lo, r.hi, r.detail.get("p")], float) for r in (again, row)
+                )
+                assert_allclose(figures, expected, rtol=1e-9, err_msg=row.metric)
 
 
 @pytest.mark.parametrize("kind", ["one each", "drawn anew", "nameless"])

@@ -34,6 +34,7 @@ def test_the_default_is_converged(c, rank, scale):
     """Round by round: directions of late rounds show most what a classifier has not learned."""
     X, z = concept(c, scale)
     ours, theirs = INLP(rank=rank).fit(X, z).erasure_.right, textbook(X, z, rank)
+    assert len(ours) == rank
     for k in range(c - 1, rank + 1, c - 1):
         cosines = np.linalg.svd(ours[:k] @ theirs[:k].T, compute_uv=False)
         assert cosines.min() > 1 - 1e-9, f"after {k} directions"
