@@ -28,13 +28,16 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.statistics import LEVEL
 
+_Levels = Int[np.ndarray, " cell"]
+"""The level of a factor in each cell, from 0."""
+
 
 @dataclass(frozen=True)
 class Components:
     """Variance components of G² in nats⁴, G² and the sampling variance of d in nats²."""
 
     squared: float
-    """At least its standard error: a pilot tells no smaller effect."""
+    """At least its standard error: a pilot shows no smaller effect."""
     noise: float
     """Sampling variance of d with one person of each group in a cell."""
     template: float
@@ -46,22 +49,26 @@ class Components:
 
     @classmethod
     def of(cls, effect: GroupEffect) -> Components:
-        samples, sample = effect.scores.data.samples, effect.scores.sample
-        outputs, people = np.bincount(sample), effect.people
-        count = people.fewest
+        samples, sample, people = effect.scores.data.samples, effect.scores.sample, effect.people
+        outputs, residuals = np.bincount(sample), people.residuals
         g = np.bincount(sample, effect.by_item) / outputs
-        residuals, shares = people.residuals, np.eye(len(samples))[sample]
         v = np.bincount(sample, (residuals**2).sum(axis=0)) / outputs
-        influence = 2 * (residuals * people.difference) @ (shares / outputs[sample][:, None])
-        noise = float((influence**2).sum(axis=0).mean())
+        shares = np.eye(len(samples))[sample] / outputs[sample][:, None]
+        influence = 2 * (residuals * people.difference) @ shares
+        sampling = float((influence**2).sum(axis=0).mean())
         frames, contents = (
             numbered([getattr(one, key) for one in samples]) for key in ("frame", "content")
         )
-        template, content, rest = henderson(g, frames, contents)
-        cell, of_people = max(rest - noise, 0.0), min(noise, max(rest, 0.0)) * count
-        squared = max(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)))
-        noise, mean = float(v.mean()) * count, float(effect.observed.mean())
-        return cls(squared, noise, template, content, cell, of_people, mean)
+        template, content, residual = henderson(g, frames, contents)
+        return cls(
+            squared=max(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g))),
+            noise=float(v.mean()) * people.fewest,
+            template=template,
+            content=content,
+            cell=max(residual - sampling, 0.0),
+            people=min(sampling, max(residual, 0.0)) * people.fewest,
+            mean=float(effect.observed.mean()),
+        )
 
     @property
     def relative(self) -> float:
@@ -74,10 +81,7 @@ class Components:
         return crossed + (self.cell + self.people / people) / cells
 
     def half_width(self, cells: int, templates: int, contents: int, people: int) -> float:
-        """Expected half-width of the interval of G, nats.
-
-        Cox's interval for the mean of a log-normal variable, here the mean d² of a content.
-        """
+        """Expected half-width of the interval of G, nats: Cox's, of the mean of log-normal d²."""
         clusters = min(cells, contents)
         v = self.noise / people
         m = self.squared + v
@@ -91,43 +95,34 @@ class Components:
         return (hi - lo) / 2
 
 
-def pooled(every: Mapping[str, Components]) -> dict[str, Components]:
+def pooled(sets: Mapping[str, Components]) -> dict[str, Components]:
     """Components of several sets, with at least half of the mean relative variance of all.
 
     The distribution over contents is skewed: a dozen of one set often show too little of it.
     """
-    mean = float(np.mean([own.relative for own in every.values()]))
+    mean = float(np.mean([c.relative for c in sets.values()]))
     shrunk = {}
-    for name, own in every.items():
-        lacking = max((mean - own.relative) / 2, 0.0) * own.mean**2
-        shrunk[name] = replace(own, content=own.content + lacking)
+    for name, c in sets.items():
+        lacking = max((mean - c.relative) / 2, 0.0) * c.mean**2
+        shrunk[name] = replace(c, content=c.content + lacking)
     return shrunk
 
 
 def henderson(
-    values: Float64[np.ndarray, " cell"],
-    first: Int[np.ndarray, " cell"],
-    second: Int[np.ndarray, " cell"],
+    values: Float64[np.ndarray, " cell"], first: _Levels, second: _Levels
 ) -> tuple[float, float, float]:
-    """Variances of two crossed factors and of the residuals; negative ones of factors are 0.
-
-    `first` and `second` are each cell's levels of the factors, from 0.
-    """
+    """Variances of two crossed factors and of the residuals; negative ones of factors are 0."""
     count = len(values)
-    own = [np.eye(int(level.max()) + 1)[level] for level in (first, second)]
+    factors = [np.eye(int(level.max()) + 1)[level] for level in (first, second)]
+    corrections = [(x.sum(axis=0) ** 2).sum() / count for x in factors]
     total = float(values.sum() ** 2 / count)
     left, right = [], []
-    for x in own:
+    for x in factors:
         sizes = x.sum(axis=0)
         left.append(float(((values @ x) ** 2 / sizes).sum()) - total)
-        right.append(
-            [
-                ((x.T @ y) ** 2 / sizes[:, None]).sum() - (y.sum(axis=0) ** 2).sum() / count
-                for y in own
-            ]
-            + [len(sizes) - 1]
-        )
+        raw = [((x.T @ y) ** 2 / sizes[:, None]).sum() for y in factors]
+        right.append([*np.subtract(raw, corrections), len(sizes) - 1])
     left.append(float((values**2).sum()) - total)
-    right.append([count - (y.sum(axis=0) ** 2).sum() / count for y in own] + [count - 1])
-    a, b, rest = np.linalg.lstsq(np.array(right), np.array(left), rcond=None)[0].tolist()
-    return max(a, 0.0), max(b, 0.0), rest
+    right.append([*np.subtract(count, corrections), count - 1])
+    a, b, residual = np.linalg.lstsq(np.array(right), np.array(left), rcond=None)[0].tolist()
+    return max(a, 0.0), max(b, 0.0), residual

@@ -3,14 +3,14 @@
 The largest estimate among the pairs of a set exceeds the largest true effect on average; its
 interval therefore comes from bands that hold for all pairs at once (Mandel and Betensky,
 Computational Statistics & Data Analysis 52, 2008): the draws of each pair are cut at one rank from
-either end, at which 95 % of the draws lie within all bands. Before and after an edit, draws are
-paired.
+either end, at which 95 % of the draws lie within all bands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,11 @@ from countergen_edit.metrics.r.group_effect import PERMUTATIONS, Draws, GroupEff
 from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import GROUPS, OMNIBUS, Row, with_holm
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted
+from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted, finite
 
 SIGNIFICANT = 0.05
 MOST_NAMES = 100
-"""The largest number of names per group that a test is said to need."""
+"""The largest number of names per group that is named as needed for a test."""
 TESTED = ("p", "p_adjusted", "least_p_adjusted", "names_to_test")
 """The details of a test in a row."""
 GROUP_EFFECT = "group_effect"
@@ -35,7 +35,7 @@ LARGEST = "largest_gap"
 """The row of the largest group effect among the pairs of a set."""
 OFF_TARGET_CHANGE = "off_target_change"
 PER_TEST = 50
-"""Deals for each test of a table, so that Holm's correction can still find what is there."""
+"""Deals for each test of a table, so that Holm's correction can still find an effect."""
 LEAST = 0.02
 """The least share of the group effect that is called a change."""
 HALF = 0.5
@@ -50,32 +50,34 @@ def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
     `names_to_test`: the least names per group with which it is not. Empty without a test.
     """
     tested = [effect for effect in effects if effect.p_value is not None]
-    p, least = [e.p_value or 0.0 for e in tested], np.array([e.least_p() for e in tested])
-    columns = zip(p, adjusted(p).tolist(), adjusted(least).tolist(), strict=True)
-    found: list[dict[str, Any]] = [dict(zip(TESTED, test, strict=False)) for test in columns]
+    p = [effect.p_value or 0.0 for effect in tested]
+    least = np.array([effect.least_p() for effect in tested])
+    least_adjusted = adjusted(least)
+    columns = zip(p, adjusted(p).tolist(), least_adjusted.tolist(), strict=True)
+    tests: list[dict[str, Any]] = [dict(zip(TESTED, test, strict=False)) for test in columns]
+    lacking = least_adjusted > SIGNIFICANT
     for names in range(2, MOST_NAMES):  # names, had all effects as many
-        lacking = [test for test in found if test["least_p_adjusted"] > SIGNIFICANT]
-        if all("names_to_test" in test for test in lacking):
+        if not lacking.any():
             break
         possible = adjusted(np.minimum(least, [effect.least_p(names) for effect in tested]))
-        for test, lowest in zip(found, possible, strict=True):
-            if test in lacking and lowest <= SIGNIFICANT:
-                test.setdefault("names_to_test", names)
-    given = iter(found)
-    return [{} if effect.p_value is None else next(given) for effect in effects]
+        for test in compress(tests, lacking & (possible <= SIGNIFICANT)):
+            test["names_to_test"] = names
+        lacking &= possible > SIGNIFICANT
+    remaining = iter(tests)
+    return [{} if effect.p_value is None else next(remaining) for effect in effects]
 
 
 def permutations_for(count: int) -> int:
-    """How many to draw of each of so many tests of one table."""
+    """The number of permutations of each of so many tests of one table."""
     return max(PERMUTATIONS, PER_TEST * count)
 
 
-def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
+def effects_of(sets: Sequence[SetScores], seed: int) -> list[GroupEffect]:
     """The group effect of every pair of every set, as tests of one table."""
-    permutations = permutations_for(sum(len(scores.pairs) for scores in every))
+    permutations = permutations_for(sum(len(scores.pairs) for scores in sets))
     return [
         GroupEffect(pair, seed, len(scores.pairs) > 1, permutations)
-        for scores in every
+        for scores in sets
         for pair in scores.pairs
     ]
 
@@ -83,33 +85,26 @@ def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
 def largest_gap(effects: Sequence[GroupEffect]) -> tuple[GroupEffect, Estimate]:
     """The largest effect of the pairs of a set, and its G with a 95 % interval, in nats."""
     widest = max(effects, key=lambda effect: effect.squared)
-    own = widest.estimate
-    if np.isnan(own.lo):  # nothing can be drawn
-        return widest, own
-    value = own.value
+    gap = widest.estimate
+    if np.isnan(gap.lo):  # nothing can be drawn
+        return widest, gap
     drawn = np.stack([root(effect.squared_draws[1:]) for effect in effects])
-    lo, hi = bands(drawn)
+    lo, hi = (float(ends.max()) for ends in bands(drawn))
     error = float(drawn.max(axis=0).std(ddof=1))
-    return widest, Estimate(value, min(float(lo.max()), value), max(float(hi.max()), value), error)
+    return widest, Estimate(gap.value, min(lo, gap.value), max(hi, gap.value), error)
 
 
-def bands(
-    drawn: Float64[np.ndarray, "pair resample"],
-) -> tuple[Float64[np.ndarray, " pair"], Float64[np.ndarray, " pair"]]:
+def bands(drawn: Float64[np.ndarray, "pair resample"]) -> Float64[np.ndarray, "2 pair"]:
     """The ends, pair by pair, between which 95 % of the draws lie for all pairs at once."""
     count = drawn.shape[1]
     ranks = drawn.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1
     outermost = np.maximum(ranks, count + 1 - ranks).max(axis=0)
     rank = int(np.quantile(outermost, LEVEL, method="higher"))
-    ordered = np.sort(drawn, axis=1)
-    return ordered[:, count - rank], ordered[:, rank - 1]
+    return np.sort(drawn, axis=1).T[[count - rank, rank - 1]]
 
 
 def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | None]:
-    """How much G grew, nats, with its paired interval and P; NaN and None where nothing is drawn.
-
-    Both are of one set and seed, without the edit and under it.
-    """
+    """The growth of G on a set, nats, with paired interval and P; NaN and None without draws."""
     draws = root(after.squared_draws) - root(before.squared_draws)
     if np.ptp(before.squared_draws[1:]) == np.ptp(after.squared_draws[1:]) == 0:
         return Estimate(float(draws[0])), None
@@ -118,10 +113,7 @@ def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | 
 
 
 def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Draws:
-    """The share of G removed over some sets together: its value, then its draws.
-
-    NaN where there was nothing to remove. Before and after are drawn alike.
-    """
+    """The share of G removed over sets together, then its draws; NaN where G was 0."""
     squared = []
     for effects in (before, after):
         items = np.array([effect.items for effect in effects])
@@ -133,7 +125,7 @@ def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -
 
 
 def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Estimate:
-    """The share of G removed over some sets together, with its interval."""
+    """The share of G removed over sets together, with its interval."""
     return interval(removed_draws(before, after))
 
 
@@ -142,18 +134,14 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     data, (mean, size) = scores.data, mean_r(scores, seed)
     rows = []
     for metric, e, stars in (("r", mean, {"starred": mean.starred}), ("mean_abs_r", size, {})):
-        error = e.standard_error if np.isfinite(e.standard_error) else None
-        detail: dict[str, Any] = {"standard_error": error, "templates": len(data.templates)} | stars
-        detail |= {"outputs": "summed"} if data.sum_outputs else {}
-        rows.append(Row.of(metric, e, data, n=len(scores.output), detail=detail))
+        detail = {"standard_error": finite(e.standard_error), "templates": len(data.templates)}
+        summed = {"outputs": "summed"} if data.sum_outputs else {}
+        rows.append(Row.of(metric, e, data, n=len(scores.output), detail=detail | stars | summed))
     return rows
 
 
 def group_effect_rows(effects: Sequence[GroupEffect], metric: str = GROUP_EFFECT) -> list[Row]:
-    """A row of each effect; P is Holm's over all of them.
-
-    A set with a prompt of fewer than two names per group has no test: `detail` then has no p.
-    """
+    """A row of each effect; P is Holm's, and missing without two names per group."""
     rows = []
     for effect, test in zip(effects, holm_tests(effects), strict=True):
         data = effect.scores.data
@@ -174,14 +162,17 @@ def effect_rows(effects: Sequence[GroupEffect], power: bool = False) -> list[Row
 
     With `power`, sets that are not significant have `detectable_effect`, if their names are few.
     """
-    rows, tested = [], group_effect_rows(effects)
+    rows = []
+    tested = group_effect_rows(effects)
     unshown = [row.detail.get("p_adjusted", 0.0) > SIGNIFICANT for row in tested]
     for effect, row, is_unshown in zip(effects, tested, unshown, strict=True):
-        others = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
+        rows.append(row)
+        values = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
         if power and is_unshown:
-            others[DETECTABLE_EFFECT] = effect.detectable(SIGNIFICANT / sum(unshown))
-        data, known = effect.scores.data, {m: x for m, x in others.items() if x is not None}
-        rows += [row, *(Row.of(m, x, data, n=effect.items) for m, x in known.items())]
+            values[DETECTABLE_EFFECT] = effect.detectable(SIGNIFICANT / sum(unshown))
+        for metric, value in values.items():
+            if value is not None:
+                rows.append(Row.of(metric, value, effect.scores.data, n=effect.items))
     return rows
 
 
@@ -189,14 +180,13 @@ def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> 
     """A row `off_target_change` for each set; its P is Holm's over them."""
     rows = []
     for was, now in zip(before, after, strict=True):
-        change, p = changed(was, now)
-        about = {"n": now.items, "detail": {"p": p}}
-        rows.append(Row.of(OFF_TARGET_CHANGE, change, now.scores.data, **about))
+        rise, p = changed(was, now)
+        rows.append(Row.of(OFF_TARGET_CHANGE, rise, now.scores.data, n=now.items, detail={"p": p}))
     return with_holm(rows)
 
 
 def among(rows: Sequence[Row], sets: Sequence[CounterfactualSet]) -> list[Row]:
-    """Rows about pairs, which say of how many groups their set has where these are several."""
+    """Rows about pairs, with the number of groups of their set where these are several."""
     several = {data.name: {GROUPS: len(data.groups)} for data in sets if len(data.groups) > 2}
     return [replace(row, facets=row.facets | several.get(row.dataset, {})) for row in rows]
 
@@ -204,10 +194,8 @@ def among(rows: Sequence[Row], sets: Sequence[CounterfactualSet]) -> list[Row]:
 def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
     """P of so large a difference between any groups; None with one person of a group in a prompt.
 
-    The statistic is the mean squared distance of the groups' mean log-probabilities from each
-    other, over items. Without a difference, people who stand at the same place of the groups' lists
-    could as well be of each other's group: their groups are permuted, in all prompts alike.
-    `permutations` are drawn at random, so that P is at least 1 in one more than these.
+    The statistic is the mean squared distance between the groups' mean log-probabilities over
+    items. The groups of people at the same place of the lists are permuted, in all prompts alike.
     """
     counts = scores.present.sum(axis=2, keepdims=True)
     if counts.min() < 2:
@@ -215,9 +203,9 @@ def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
     shares = np.where(scores.present, scores.log_p, 0.0) / counts
     shares -= shares.mean(axis=1, keepdims=True)  # the mean of all groups is always the same
     people = [
-        tuple(v.person for v in at) if all(v.person for v in at) else (sample, place)
-        for sample, own in enumerate(scores.data.samples)
-        for place, at in enumerate(zip(*map(own.of, scores.data.groups), strict=True))
+        tuple(v.person for v in at) if all(v.person for v in at) else (number, place)
+        for number, sample in enumerate(scores.data.samples)
+        for place, at in enumerate(zip(*map(sample.of, scores.data.groups), strict=True))
     ]
     places = np.zeros((len(scores.data.samples), shares.shape[2]), dtype=int)
     places[scores.present[scores.first, 0]] = numbered(people)
@@ -226,35 +214,35 @@ def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
     groups = np.tile(np.arange(shares.shape[1]), (int(owner.max()) + 1, 1))
     totals = [(shares.sum(axis=2) ** 2).sum()]
     for _ in range(permutations):
-        taken = rng.permuted(groups, axis=1)[owner].swapaxes(1, 2)
-        totals.append((np.take_along_axis(shares, taken, axis=1).sum(axis=2) ** 2).sum())
+        permuted = rng.permuted(groups, axis=1)[owner].swapaxes(1, 2)
+        totals.append((np.take_along_axis(shares, permuted, axis=1).sum(axis=2) ** 2).sum())
     # Equal permutations may differ in their last digits.
     return float((np.array(totals) >= totals[0] * (1 - 1e-12)).mean())
 
 
 def rows_of_all_groups(
-    every: Sequence[SetScores], effects: Sequence[GroupEffect], rows: Sequence[Row]
+    sets: Sequence[SetScores], effects: Sequence[GroupEffect], rows: Sequence[Row]
 ) -> list[Row]:
     """Rows `largest_gap` and `omnibus_effect` of each set of more than two groups.
 
-    `effects` are of every pair of these sets, and `rows` theirs: the P of the largest gap is that
-    of its pair there. The omnibus effect is the root mean square over pairs, in nats; its P is
-    Holm's over sets.
+    The P of the largest gap is that of its pair in `rows` of `effects`. The omnibus effect is the
+    root mean square over pairs, in nats; its P is Holm's over sets.
     """
     tests = {(r.dataset, r.group_a, r.group_b): r.detail for r in rows if r.metric == GROUP_EFFECT}
     gaps, omnibus = [], []
-    for scores in every:
+    for scores in sets:
         data = scores.data
-        own = [effect for effect in effects if effect.scores.data.name == data.name]
-        if len(own) < 2:
+        pairs = [effect for effect in effects if effect.scores.data.name == data.name]
+        if len(pairs) < 2:
             continue
-        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(data.groups)}}
-        n, (widest, gap) = own[0].items, largest_gap(own)
+        of_all = {"group_a": "", "group_b": "", "facets": {GROUPS: len(data.groups)}}
+        n = pairs[0].items
+        widest, gap = largest_gap(pairs)
         a, b = widest.scores.data.groups
-        test, detail = tests[data.name, a, b], {"pair": [a, b], "groups": [*data.groups]}
-        detail |= {"pairs": len(own)} | {k: test[k] for k in ("p_adjusted",) if k in test}
-        gaps.append(Row.of(LARGEST, gap, data, n=n, detail=detail, **about))
-        p = omnibus_p(scores, own[0].seed, own[0].permutations)
-        pooled = interval(root(np.mean([effect.squared_draws for effect in own], axis=0)))
-        omnibus.append(Row.of(OMNIBUS, pooled, data, n=n, detail={"p": p}, **about))
+        detail = {"pair": [a, b], "groups": [*data.groups], "pairs": len(pairs)}
+        detail |= {k: v for k, v in tests[data.name, a, b].items() if k == "p_adjusted"}
+        gaps.append(Row.of(LARGEST, gap, data, n=n, detail=detail, **of_all))
+        p = omnibus_p(scores, pairs[0].seed, pairs[0].permutations)
+        pooled = interval(root(np.mean([effect.squared_draws for effect in pairs], axis=0)))
+        omnibus.append(Row.of(OMNIBUS, pooled, data, n=n, detail={"p": p}, **of_all))
     return [*gaps, *with_holm(omnibus)]

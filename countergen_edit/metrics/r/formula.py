@@ -15,10 +15,10 @@ from scipy.special import logsumexp
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, portions, weighted_mean
 
+_Table = Float64[np.ndarray, "*shape"]
 
-def relative_difference(
-    log_p_a: Float64[np.ndarray, "*shape"], log_p_b: Float64[np.ndarray, "*shape"]
-) -> Float64[np.ndarray, "*shape"]:
+
+def relative_difference(log_p_a: _Table, log_p_b: _Table) -> _Table:
     """R_i from natural-log probabilities, in [-1, 1].
 
     >>> float(relative_difference(np.log([0.5]), np.log([0.25]))[0])
@@ -39,9 +39,8 @@ def r_values(scores: SetScores) -> Float64[np.ndarray, " item"]:
 def resampled_r(
     scores: SetScores, seed: int, rows: slice = slice(None)
 ) -> Float64[np.ndarray, "resample item"]:
-    """R_i of every item under some resamples of the names; the first row is the data itself."""
-    # Scaling both sides of an item by its largest probability leaves R_i as it is and keeps the
-    # sums within range.
+    """R_i of every item under resamples of the names; the first row is the data."""
+    # In units of the largest probability of an item, R_i is the same and sums stay within range.
     top = scores.log_p.max(axis=(1, 2), keepdims=True)
     p = np.exp(scores.log_p - top)
     sides = []
@@ -62,11 +61,12 @@ def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
 def resampled_means(scores: SetScores, seed: int) -> Float64[np.ndarray, "2 resample"]:
     """Mean R and mean |R| in each resample of templates and names together."""
     weights, *names = scores.weights(seed)
-    found = []
+    means = []
     for rows in portions(max(map(len, (weights, *names))), len(scores.output)):
-        r, own = resampled_r(scores, seed, rows), weights if len(weights) == 1 else weights[rows]
-        found.append([weighted_mean(x, scores.template, own) for x in (r, np.abs(r))])
-    return np.concatenate(found, axis=1)
+        r = resampled_r(scores, seed, rows)
+        drawn = weights if len(weights) == 1 else weights[rows]
+        means.append([weighted_mean(x, scores.template, drawn) for x in (r, np.abs(r))])
+    return np.concatenate(means, axis=1)
 
 
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:

