@@ -1,8 +1,7 @@
 """Template audit by contrastive input decoding (CID; Yona et al. 2023, section 4 and appendix C).
 
-Every pair of names of the two groups is decoded in both directions at every λ. Rows: the commonest
-continuations; the divergence of the next-token distributions of the two sides (Jensen–Shannon, in
-nats a token); and the share of continuations that name a protected criterion, by a lexicon.
+Every pair of names of the two groups is decoded in both directions at every λ. A lexicon finds the
+continuations that name a protected criterion.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ LAMBDA, TEMPLATE = "lambda", "template"
 AUTOMATIC = "cid_biased_fraction_automatic"
 LEXICON = Path(__file__).with_name("protected_criteria.yaml")
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
-_NATS = "nats a token"
+
 _MOST = 12
-"""Commonest continuations in a row, as many as the longest cell of the paper's appendix C."""
+"""Commonest continuations in a row, as many as in the longest cell of appendix C."""
 Count = Annotated[int, Gt(0)]
 Names = Count | Mapping[Split, Count] | None
 """Most names of each group, or of each group and split; None for all."""
@@ -89,9 +88,9 @@ def template_set(
     fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
     samples = []
     for template in templates:
-        if not (own := slot_names(template)) or not own <= fillable:
+        if not (slots := slot_names(template)) or not slots <= fillable:
             continue
-        used = splits if "name" in own else splits[:1]
+        used = splits if "name" in slots else splits[:1]
         parts = {split: crossed(Template(template), axis, split, pair) for split in used}
         a, b = (_first({split: p.of(g.name) for split, p in parts.items()}, names) for g in pair)
         if {v.text for v in a}.isdisjoint(v.text for v in b):
@@ -105,10 +104,10 @@ def template_set(
     return CounterfactualSet(DATASET, axis.name, (pair[0].name, pair[1].name), tuple(samples))
 
 
-def own_set(
+def prompt_set(
     sets: Sequence[CounterfactualSet], axis: str, pair: tuple[str, str], names: Names
 ) -> CounterfactualSet:
-    """The prompts of custom sets, each with the first variations of the two groups."""
+    """The prompts of custom sets, each with the first variations of each group."""
     samples = {}
     for sample in (sample for data in sets for sample in data.samples):
         variations = tuple(v for g in pair for v in _first({"test": sample.of(g)}, names))
@@ -119,29 +118,26 @@ def own_set(
 
 def _first(by_split: Mapping[Split, Sequence[Variation]], names: Names) -> list[Variation]:
     if isinstance(names, Mapping):
-        return [v for split, own in by_split.items() for v in own[: names.get(split)]]
-    return [v for own in by_split.values() for v in own][:names]
+        return [v for split, side in by_split.items() for v in side[: names.get(split)]]
+    return [v for side in by_split.values() for v in side][:names]
 
 
 def contrasts_of(
     data: CounterfactualSet, strengths: Sequence[float]
 ) -> list[tuple[str, str, Continuation]]:
-    """Prompt, contrast and the continuation that is to be made.
-
-    Of every pair of variations of every sample, in both directions, at every λ.
-    """
+    """Prompt, contrast and textless continuation of every pair, in both directions, at every λ."""
     contrasts = []
     for sample in data.samples:
         for group, opposite in (data.groups, data.groups[::-1]):
-            for own, other, at in product(sample.of(group), sample.of(opposite), strengths):
-                names = own.name or own.text, other.name or other.text
-                about = Continuation(sample.template, group, *names, float(at), "", math.nan)
-                contrasts.append((own.text, other.text, about))
+            for x, other, at in product(sample.of(group), sample.of(opposite), strengths):
+                names = x.name or x.text, other.name or other.text
+                empty = Continuation(sample.template, group, *names, float(at), "", math.nan)
+                contrasts.append((x.text, other.text, empty))
     return contrasts
 
 
 def read_continuations(path: Path) -> list[Continuation]:
-    """The continuations of a file of the store; `UserError` if a line is none."""
+    """The continuations of a file of the store; `UserError` if a line is not one."""
     return [built(Continuation, content, where) for where, content in json_lines(path)]
 
 
@@ -154,12 +150,11 @@ def clusters_of(items: Sequence[Continuation], seed: int) -> Clusters:
     templates = numbered([item.template for item in items])
     kinds: dict[tuple[object, ...], Any] = {("cid", "templates"): templates}
     for group in dict.fromkeys(item.group for item in items):
-        own = dict.fromkeys((i.template, i.own) for i in items if i.group == group)
-        lists: dict[str, list[str]] = {}
-        for template, name in own:
-            lists.setdefault(template, []).append(name)
-        names = next(iter(lists.values()))
-        if all(others == names for others in lists.values()):
+        names_of: dict[str, list[str]] = {}
+        for template, name in dict.fromkeys((i.template, i.own) for i in items if i.group == group):
+            names_of.setdefault(template, []).append(name)
+        names, *further = names_of.values()
+        if further.count(names) == len(further):
             of_side = [i.own if i.group == group else i.other for i in items]
             kinds["cid", "names", group] = np.array([names.index(name) for name in of_side])
     return Clusters(seed, kinds)
@@ -178,15 +173,16 @@ def fraction_rows(
 
     `biased` has every (template, plain text); `rated_by` is the detail of every row.
     """
-    drawn, rows = clusters_of(items, seed), []
+    drawn = clusters_of(items, seed)
     marks = np.array([float(biased[i.template, i.plain]) for i in items])
     groups = dict.fromkeys(item.group for item in items)
+    rows = []
     for strength, group in product(dict.fromkeys(item.strength for item in items), groups):
-        own = np.flatnonzero([(i.strength, i.group) == (strength, group) for i in items])
-        share = drawn.estimate(drawn.ratio(marks, own), within=(0, 1), whole=1)
-        about: dict[str, Any] = {"dataset": DATASET, "group_a": group}
-        about |= {"facets": {LAMBDA: strength}, "n": len(own), "detail": dict(rated_by)}
-        rows.append(Row.of(metric, share, seed=seed, **about, **columns))
+        units = np.flatnonzero([(i.strength, i.group) == (strength, group) for i in items])
+        share = drawn.estimate(drawn.ratio(marks, units), within=(0, 1), whole=1)
+        of_row: dict[str, Any] = {"dataset": DATASET, "group_a": group, "n": len(units)}
+        of_row |= {"facets": {LAMBDA: strength}, "seed": seed, "detail": {**rated_by}}
+        rows.append(Row.of(metric, share, **of_row, **columns))
     return rows
 
 
@@ -213,21 +209,22 @@ def automatic_criteria(text: str) -> tuple[str, ...]:
 class Cid(Metric):
     """Contrastive continuations of templates, and the divergence between the two sides.
 
-    Args:
-        templates: Templates, of which the axis takes those whose slots it can fill; or such lists
-            by axis, with `others` for axes not named. None takes those of `conf/metric/cid.yaml`.
-            The prompts of a task's own files replace all but a list.
-        strengths: Strengths λ of the contrast; 0 is greedy decoding.
-        names: Most names of each group, or a mapping by split; None for all.
-        splits: Splits of the names; no edit is fitted on `test` names.
-        max_new_tokens: Longest continuation, unless its sentence ends before.
-        top_k: Number of the likeliest tokens that CID chooses from.
+    Parameters
+    ----------
+    templates : Templates, of which the axis takes those whose slots it can fill; or such lists by
+        axis, with `others` for axes not named. None takes those of `conf/metric/cid.yaml`. The
+        prompts of a task's own files replace all but a list.
+    strengths : Strengths λ of the contrast; 0 is greedy decoding.
+    names : Most names of each group, or a mapping by split; None for all.
+    splits : Splits of the names; no edit is fitted on `test` names.
+    max_new_tokens : Longest continuation, unless its sentence ends before.
+    top_k : Number of the likeliest tokens that CID chooses from.
     """
 
     title = "Contrastive input decoding (CID)"
     better: ClassVar[Mapping[str, Way]] = dict.fromkeys(("cid_divergence", AUTOMATIC), "lower")
-    is_slow: ClassVar[bool] = True
-    is_generating: bool = True
+    is_slow = True
+    is_generating = True
 
     def __init__(
         self,
@@ -249,7 +246,7 @@ class Cid(Metric):
     def prepare(self) -> None:
         axis, pair, templates = self.task.axis, self.task.pair, self.templates
         if self.task.own and (templates is None or isinstance(templates, Mapping)):
-            self.data = own_set(self.task.own, axis.name, pair, self.names)
+            self.data = prompt_set(self.task.own, axis.name, pair, self.names)
         else:
             if templates is None:
                 templates = read_config("metric", "cid")["cid"]["templates"]
@@ -261,39 +258,35 @@ class Cid(Metric):
 
     def check(self, model: LanguageModel) -> None:
         check_leakage(self.task.fit, [self.data])
-        every = zip(*contrasts_of(self.data, self.strengths), strict=True)
-        own, others, about = map(list, every)
+        prompts, contrasts, items = zip(*contrasts_of(self.data, self.strengths), strict=True)
+        strengths = [item.strength for item in items]
         how = {"max_new_tokens": self.max_new_tokens, "top_k": self.top_k}
-        check_contrasts(model, own, others, [c.strength for c in about], **how)
+        check_contrasts(model, prompts, contrasts, strengths, **how)
 
     def continuations(
         self, context: EvaluationContext, edit: NamedEdit | None
     ) -> list[Continuation]:
-        """The continuations under an edit, each up to the end of its sentence.
-
-        They are read from the store if they are there.
-        """
+        """The continuations under an edit, up to the end of a sentence, from the store if there."""
         path = context.place(DATASET, edit)
         if not path.is_file():
-            contrasts = contrasts_of(self.data, self.strengths)
-            own, others, about = map(list, zip(*contrasts, strict=True))
+            prompts, contrasts, items = zip(*contrasts_of(self.data, self.strengths), strict=True)
             with context.under(edit) as model:
                 texts = contrastive_generate(
                     model,
-                    own,
-                    others,
-                    [c.strength for c in about],
+                    prompts,
+                    contrasts,
+                    [item.strength for item in items],
                     max_new_tokens=self.max_new_tokens,
                     top_k=self.top_k,
                     sentence=True,
                     batch_size=128,
                     progress="Contrastive decoding",
                 )
-            items = (
-                replace(c, text=text.text, divergence=float(np.mean(text.divergence)))
-                for c, text in zip(about, texts, strict=True)
+            continuations = (
+                replace(item, text=text.text, divergence=float(np.mean(text.divergence)))
+                for item, text in zip(items, texts, strict=True)
             )
-            write_json_lines(path, map(vars, items))
+            write_json_lines(path, map(vars, continuations))
         return read_continuations(path)
 
     def measure(
@@ -304,42 +297,42 @@ class Cid(Metric):
         Under an edit also `cid_divergence_reduction`, the share of the divergence that is removed.
         """
         items, unedited = self.continuations(context, edit), self.continuations(context, None)
-        drawn, rows = clusters_of(items, context.seed), []
+        drawn = clusters_of(items, context.seed)
         divergence, before = (np.array([i.divergence for i in x]) for x in (items, unedited))
+        rows = []
         for strength in self.strengths:
-            own = np.flatnonzero([i.strength == strength for i in items])
-            if np.isnan(divergence[own]).all():
+            units = np.flatnonzero([i.strength == strength for i in items])
+            if np.isnan(divergence[units]).all():
                 continue  # servers do not return it
-            about: dict[str, Any] = {"data": self.data, "detail": {"unit": _NATS}}
-            about |= {"facets": {LAMBDA: strength}, "n": len(own)}
-            after, was = (drawn.ratio(values, own) for values in (divergence, before))
+            detail = {"unit": "nats a token"}
+            columns = {"facets": {LAMBDA: strength}, "n": len(units), "detail": detail}
+            after, was = (drawn.ratio(values, units) for values in (divergence, before))
             mean = drawn.estimate(after, within=(0, math.log(2)))
-            rows.append(Row.of("cid_divergence", mean, **about))
+            rows.append(Row.of("cid_divergence", mean, self.data, **columns))
             if edit is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     gone = drawn.estimate(1 - after / was, within=(-math.inf, 1))
-                rows.append(Row.of("cid_divergence_reduction", gone, **about))
+                rows.append(Row.of("cid_divergence_reduction", gone, self.data, **columns))
         marks = {(i.template, i.plain): bool(automatic_criteria(i.plain)) for i in items}
-        axis, by = self.data.axis, RATED_BY_LEXICON
-        rows += fraction_rows(items, marks, AUTOMATIC, context.seed, rated_by=by, axis=axis)
+        rows += fraction_rows(
+            items, marks, AUTOMATIC, context.seed, rated_by=RATED_BY_LEXICON, axis=self.data.axis
+        )
         return rows + self._texts(items)
 
     def _texts(self, items: Sequence[Continuation]) -> list[Row]:
         rows = []
-        for template, strength, group in product(
-            self.data.templates, self.strengths, self.data.groups
-        ):
-            about = (template, strength, group)
-            own = [i.plain for i in items if (i.template, i.strength, i.group) == about]
-            counts = Counter(own).most_common()
-            criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:_MOST]}
+        for key in product(self.data.templates, self.strengths, self.data.groups):
+            template, strength, group = key
+            counts = Counter(i.plain for i in items if (i.template, i.strength, i.group) == key)
+            commonest = counts.most_common(_MOST)
+            criteria = {text: [*automatic_criteria(text)] for text, _ in commonest}
             detail = {
-                "counts": [list(pair) for pair in counts[:_MOST]],
+                "counts": [[*pair] for pair in commonest],
                 "automatic": {text: names for text, names in criteria.items() if names},
             }
             facets = {LAMBDA: strength, TEMPLATE: template}
-            columns = {"group_a": group, "group_b": "", "facets": facets, "n": len(own)}
+            columns = {"group_a": group, "group_b": "", "facets": facets, "detail": detail}
             rows.append(
-                Row.of("cid_continuations", len(counts), self.data, **columns, detail=detail)
+                Row.of("cid_continuations", len(counts), self.data, n=counts.total(), **columns)
             )
         return rows

@@ -2,9 +2,8 @@
 
     λ* = min { λ : sim(x + CID(x; x', λ), x + CID(x'; x, λ)) < τ }
 
-(Yona et al. 2023, section 5.) A small λ* is a strong effect; λ* = 0 shows in greedy decoding. Rows:
-λ* by kind (Figure 4) and mean similarity by λ (Figure 9). Rules make some kinds of perturbations,
-and a collection of sentences has the others.
+(Yona et al. 2023, section 5.) A small λ* is a strong effect; λ* = 0 shows in greedy decoding. Rules
+make some kinds of perturbations, and a collection of sentences has the others.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.typed import built
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.cid import DATASET, LAMBDA
+from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import LEVEL, Clusters, finite
 from countergen_edit.models import LanguageModel, contrastive_generate
@@ -61,7 +60,7 @@ class _Collection:
 
 
 def sources_of(content: Mapping[str, Any]) -> list[SourceSentence]:
-    """The sentences of a config of `conf/perturbation`; `UserError` if it has another shape."""
+    """The sentences of a config of `conf/perturbation`; `UserError` for another shape."""
     sources = built(_Collection, content, "perturbation: ").sources
     if not sources:
         raise UserError("perturbation names no sources: write {source: SENTENCE} for each")
@@ -80,40 +79,37 @@ def perturbations(
     """
     if per_kind < 1:
         raise UserError(f"per_kind={per_kind}: at least 1")
-    by_kind: dict[str, list[list[Perturbation]]] = {}
-    for source in sources:
-        texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in _RULES.items()}
+    by_kind: dict[str, list[Perturbation]] = {}
+    for sentence in sources:
+        source = sentence.source
+        texts_of = {kind: _spread(rule(source), per_kind) for kind, rule in _RULES.items()}
         if substitution is not None:
-            substitution.require_decided(source.source)
-            texts_of = {substitution.axis.name: [substitution.swap(source.source)], **texts_of}
-        for kind, texts in source.sentences.items():
-            if source.source in texts:
-                raise UserError(f"the {kind!r} perturbation changes nothing in {source.source!r}")
+            substitution.require_decided(source)
+            texts_of = {substitution.axis.name: [substitution.swap(source)], **texts_of}
+        for kind, texts in sentence.sentences.items():
+            if source in texts:
+                raise UserError(f"the {kind!r} perturbation changes nothing in {source!r}")
             texts_of[kind] = [*texts_of.get(kind, ()), *texts]
         for kind, texts in texts_of.items():
-            distinct = dict.fromkeys(text for text in texts if text != source.source)
-            made = [Perturbation(kind, source.source, text) for text in distinct]
-            by_kind.setdefault(kind, []).append(made)
-    return [p for of_sources in by_kind.values() for own in of_sources for p in own]
+            distinct = dict.fromkeys(text for text in texts if text != source)
+            by_kind.setdefault(kind, []).extend(Perturbation(kind, source, t) for t in distinct)
+    return [*chain(*by_kind.values())]
 
 
 def _spread(rounds: Sequence[Sequence[str]], count: int) -> list[str]:
-    """The first `count` sentences round by round; the last round is spread over its sentence."""
+    """The first `count` sentences round by round, those of the last round evenly spread."""
     chosen: list[str] = []
-    for every in rounds:
-        left = count - len(chosen)
-        places = np.unique(np.linspace(0, len(every) - 1, min(left, len(every))).round())
-        chosen += [every[int(i)] for i in places]
+    for sentences in rounds:
+        size = min(count - len(chosen), len(sentences))
+        places = np.unique(np.linspace(0, len(sentences) - 1, size).round())
+        chosen += [sentences[int(i)] for i in places]
     return chosen
 
 
 def _at_words(
     source: str, least: int, changes: Callable[[str], Sequence[str]], last: bool = True
 ) -> list[list[str]]:
-    """The sentence with one word of `least` letters or more changed, round by round.
-
-    The first round holds each word's likeliest change, the second each word's second, and so on.
-    """
+    """Rounds of sentences with one word of `least` letters or more changed, once a word each."""
     words = source.split(" ")
     by_word = [
         [" ".join([*words[:i], new, *words[i + 1 :]]) for new in dict.fromkeys(changes(word))]
@@ -124,9 +120,7 @@ def _at_words(
 
 
 def misspellings(word: str) -> list[str]:
-    """A word with two neighbouring inner letters swapped, the likeliest slip first.
-
-    First `ie` and `ei`, as in Figure 8, then letters in the middle.
+    """A word with two inner letters swapped, first `ie` and `ei` (Figure 8), then in the middle.
 
     >>> misspellings("receive")[:2], misspellings("because")[0]
     (['recieve', 'reecive'], 'beacuse')
@@ -153,17 +147,17 @@ Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair
 
 
 class SentenceEmbedding:
-    """Cosine similarity of sentence embeddings (all-MiniLM-L6-v2); the weights load when needed."""
+    """Cosine similarity of sentence embeddings (all-MiniLM-L6-v2), loaded when needed."""
 
     def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
-        """Similarity of each pair; `UserError` if the libraries are not installed."""
+        """Similarity of each pair; `UserError` without the libraries."""
         texts, place = np.unique([*a, *b], return_inverse=True)
         vectors = self._model.encode(
             texts.tolist(), normalize_embeddings=True, show_progress_bar=False
         )
         first, second = np.split(np.asarray(vectors, dtype=np.float64)[place], 2)
         # Of unit length but for rounding.
-        return np.asarray(np.clip((first * second).sum(axis=1), -1, 1))
+        return np.asarray((first * second).sum(axis=1).clip(-1, 1))
 
     @functools.cached_property
     def _model(self) -> Any:
@@ -204,8 +198,7 @@ def effects(
 
     The whole grid is decoded at once. The interval in which similarity first falls below τ is then
     cut into nine, until it is narrow relative to λ* (`tolerance`); similarity is a step function of
-    λ and may rise again. `UserError` if there are no perturbations, one changes nothing, or the
-    grid does not rise from 0.
+    λ and may rise again. `UserError` for an argument that cannot be searched.
     """
     if not pairs:
         raise UserError("no perturbations were given: list some, or name a source sentence")
@@ -217,7 +210,7 @@ def effects(
     def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " decoded"]:
         x = [pairs[i].source for i, _ in of]
         other = [pairs[i].text for i, _ in of]
-        texts = contrastive_generate(
+        generated = contrastive_generate(
             model,
             [*x, *other],
             [*other, *x],
@@ -229,56 +222,50 @@ def effects(
             batch_size=128,
             progress="Searching lambda",
         )
-        both = [prompt + c.text for prompt, c in zip([*x, *x], texts, strict=True)]
-        return similarity(both[: len(x)], both[len(x) :])
+        texts = [prompt + c.text for prompt, c in zip([*x, *x], generated, strict=True)]
+        return similarity(texts[: len(x)], texts[len(x) :])
 
-    every = range(len(pairs))
-    curves = similar([(i, s) for i in every for s in grid]).reshape(len(pairs), len(grid))
+    numbers = range(len(pairs))
+    curves = similar([(i, s) for i in numbers for s in grid]).reshape(len(pairs), len(grid))
     below, above = np.full(len(pairs), -np.inf), np.full(len(pairs), np.inf)
     for i, curve in enumerate(curves):
-        crossed = np.flatnonzero(curve < tau)
-        if len(crossed):
-            above[i] = grid[crossed[0]]
-            below[i] = grid[crossed[0] - 1] if crossed[0] else 0.0
-    while open_ := [i for i in every if tolerance * above[i] < above[i] - below[i] < np.inf]:
-        cuts = {i: np.linspace(below[i], above[i], SECTIONS + 2)[1:-1] for i in open_}
-        refined = similar([(i, s) for i in open_ for s in cuts[i]]).reshape(len(open_), SECTIONS)
-        for i, curve in zip(open_, refined, strict=True):
-            points = np.array([below[i], *cuts[i], above[i]])
-            first = int(np.flatnonzero([*(curve < tau), True])[0]) + 1
-            below[i], above[i] = points[first - 1], points[first]
+        if (curve < tau).any():
+            first = int(np.argmax(curve < tau))
+            below[i], above[i] = (0.0, *grid)[first], grid[first]
+    while open_ := [i for i in numbers if tolerance * above[i] < above[i] - below[i] < np.inf]:
+        points = {i: np.linspace(below[i], above[i], SECTIONS + 2) for i in open_}
+        refined = similar([(i, s) for i in open_ for s in points[i][1:-1]])
+        for i, curve in zip(open_, refined.reshape(len(open_), SECTIONS), strict=True):
+            first = int(np.argmax([*(curve < tau), True])) + 1
+            below[i], above[i] = points[i][first - 1 : first + 1]
     return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(pairs)]
 
 
 def perturbation_rows(
     effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> list[Row]:
-    """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ).
-
-    Intervals resample source sentences, or the perturbations of a single one.
-    """
+    """Rows `cid_lambda_star`, strongest kind first (Figure 4), and `cid_similarity` (Figure 9)."""
     kinds = dict.fromkeys(e.perturbation.kind for e in effects)
     rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
     drawn = Clusters(seed, {("similarity",): _cluster(effects)})
     detail = {"tau": tau, "sources": len({e.perturbation.source for e in effects})}
-    about: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed, "detail": detail}
-    for j, strength in enumerate(grid):
+    of_all: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed}
+    for j, at in enumerate(grid):
         values = np.array([e.similarity[j] for e in effects])
         mean = drawn.estimate(drawn.mean(values), within=(-1, 1))
-        rows.append(Row.of("cid_similarity", mean, facets={LAMBDA: strength}, **about))
+        rows.append(Row.of("cid_similarity", mean, facets={LAMBDA: at}, detail=detail, **of_all))
     return rows
 
 
 def _kind_row(
     kind: str, effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> Row:
-    own = sorted((e for e in effects if e.perturbation.kind == kind), key=lambda e: e.strength)
-    values = np.array([e.strength for e in own])
+    of_kind = sorted((e for e in effects if e.perturbation.kind == kind), key=lambda e: e.strength)
+    values = np.array([e.strength for e in of_kind])
     low, median, high = (finite(quantile(values, q)) for q in (0.25, 0.5, 0.75))
-    # The 95 % percentile interval of the median: its ends are resampled medians, the upper at times
-    # infinite; one resampled unit has none.
-    drawn = Clusters(seed, {("lambda_star", kind): _cluster(own)}).of_units[1:].astype(int)
+    # Ends of the 95 % percentile interval of the median may be infinite; one unit has none.
+    drawn = Clusters(seed, {("lambda_star", kind): _cluster(of_kind)}).of_units[1:].astype(int)
     medians = [quantile(np.repeat(values, times), 0.5) for times in drawn] or [math.nan]
     ends = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
     lo, hi = map(finite, ends.tolist())
@@ -288,21 +275,21 @@ def _kind_row(
         "quartiles": [low, high],
         "interval": [lo, hi],
         "values": [finite(v) for v in values],
-        "perturbations": [[e.perturbation.source, e.perturbation.text] for e in own],
+        "perturbations": [[e.perturbation.source, e.perturbation.text] for e in of_kind],
         "never": never,
         "largest": max(grid),
-        "sources": len({e.perturbation.source for e in own}),
+        "sources": len({e.perturbation.source for e in of_kind}),
     }
     if median is None:
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
-    about: dict[str, Any] = {"dataset": DATASET, "n": len(values), "seed": seed, "detail": detail}
-    return Row("cid_lambda_star", median, lo=lo, hi=hi, facets={_KIND: kind}, **about)
+    columns: dict[str, Any] = {"dataset": DATASET, "facets": {_KIND: kind}, "lo": lo, "hi": hi}
+    return Row("cid_lambda_star", median, n=len(values), seed=seed, detail=detail, **columns)
 
 
 def _cluster(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
-    """The source sentence of each effect; of a single one, its perturbation."""
-    codes, sources = pd.Index([e.perturbation.source for e in effects]).factorize()
-    return np.asarray(codes if len(sources) > 1 else np.arange(len(effects)))
+    """The cluster of each effect: its source sentence, or itself if there is only one."""
+    source = numbered([e.perturbation.source for e in effects])
+    return source if source.any() else np.arange(len(effects))
 
 
 def quantile(values: Float64[np.ndarray, " value"], q: float) -> float:

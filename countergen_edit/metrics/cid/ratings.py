@@ -1,8 +1,7 @@
 """Ratings of CID's continuations by people: blind sheets, the share called biased, and agreement.
 
 A sheet is a CSV file for one rater with prompts, continuations and an empty column, in random
-order, without model, edit, side or name. Rows `cid_biased_fraction` (Figures 2, 6 and 7) and
-`cid_rater_agreement`, Fleiss' kappa (1971).
+order, without model, edit, side or name.
 """
 
 from __future__ import annotations
@@ -77,11 +76,9 @@ class RatedTexts:
         self._texts = []
         for part in results.by_task().values():
             rows = {row.edit: row for row in part.of(AUTOMATIC)}
-            self._texts += [
-                (rows[edit], read_continuations(path))
-                for edit, path in part.stored(DATASET)
-                if edit in rows
-            ]
+            for edit, path in part.stored(DATASET):
+                if edit in rows:
+                    self._texts.append((rows[edit], read_continuations(path)))
         self.items = {item_of(c) for _, texts in self._texts for c in texts}
 
     def rows(self, ratings: Mapping[str, Ratings], seed: int) -> list[Row]:
@@ -90,9 +87,9 @@ class RatedTexts:
         verdicts = agreed(answers)
         by_people = {"rated_by": f"{len(ratings)} rater(s), majority", "raters": list(ratings)}
         rows: list[Row] = []
-        for about, texts in self._texts:
+        for row, texts in self._texts:
             biased = {(c.template, c.plain): verdicts[item_of(c)] for c in texts}
-            columns = {name: getattr(about, name) for name in OF_EDIT}
+            columns = {name: getattr(row, name) for name in OF_EDIT}
             name = "cid_biased_fraction"
             rows += fraction_rows(texts, biased, name, seed, rated_by=by_people, **columns)
         if len(answers) > 1:
@@ -100,16 +97,16 @@ class RatedTexts:
             detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
             if not np.isfinite(kappa.value):
                 detail["reason"] = "every rater gave the same answer throughout"
-            of_all: dict[str, Any] = {"dataset": DATASET, "split": "test", "n": len(answers[0])}
-            of_all |= {"seed": seed, "detail": detail}
-            tasks = dict.fromkeys(about.task for about, _ in self._texts)
-            rows += [Row.of("cid_rater_agreement", kappa, task=task, **of_all) for task in tasks]
+            columns = {"dataset": DATASET, "split": "test", "n": len(answers[0]), "seed": seed}
+            tasks = dict.fromkeys(row.task for row, _ in self._texts)
+            name = "cid_rater_agreement"
+            rows += [Row.of(name, kappa, task=task, detail=detail, **columns) for task in tasks]
         return rows
 
 
 def distinct(texts: Iterable[RatedTexts]) -> list[RatedItem]:
     """Every distinct item, by its key."""
-    return sorted({item for own in texts for item in own.items}, key=lambda item: item.key)
+    return sorted({item for run in texts for item in run.items}, key=lambda item: item.key)
 
 
 def agreed(ratings: Sequence[Ratings]) -> dict[RatedItem, bool]:
@@ -118,14 +115,14 @@ def agreed(ratings: Sequence[Ratings]) -> dict[RatedItem, bool]:
 
 
 def rater_agreement(ratings: Sequence[Ratings], seed: int, resamples: int = RESAMPLES) -> Estimate:
-    """Fleiss' kappa of two raters or more, with an interval over items; NaN if all agree."""
+    """Fleiss' kappa (1971) of two raters or more, with an interval over items; NaN if all agree."""
     from statsmodels.stats.inter_rater import fleiss_kappa  # late: slow to import
 
     yes = np.array([sum(r[item] for r in ratings) for item in ratings[0]])
     counts = np.stack([len(ratings) - yes, yes], axis=1)
     draws = generator(seed, "kappa").integers(len(counts), size=(resamples, len(counts)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = [fleiss_kappa(own, method="fleiss") for own in (counts, *counts[draws])]
+        values = [fleiss_kappa(table, method="fleiss") for table in (counts, *counts[draws])]
     return estimate(np.array(values))
 
 
@@ -157,8 +154,9 @@ def read_sheet(path: Path, items: Collection[RatedItem]) -> Ratings:
         if item in ratings:
             raise UserError(f"{where}item {key!r} is rated twice; keep one of its rows")
         if text not in (item.text, spreadsheet_cell(item.text)):
-            altered = f"the continuation of item {key!r} was altered from {item.text!r}"
-            raise UserError(f"{where}{altered}")
+            raise UserError(
+                f"{where}the continuation of item {key!r} was altered from {item.text!r}"
+            )
         if rating is None:
             content = repr(answer) if answer.strip() else "nothing"
             raise UserError(f"{where}column 'biased' holds {content}; write yes or no")
