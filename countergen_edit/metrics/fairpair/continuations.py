@@ -1,12 +1,11 @@
 """The texts of FairPair: continuations of x and of p(x), and the perturbed continuations of x.
 
-The store has a file of continuations for each prompt and edit, and one of their perturbations with
-what the filters said, so that a killed run, or one whose perturber failed, continues with the same
-texts, and people can rate those of a finished run.
+The store has a file of continuations and one of filtered perturbations for each prompt and edit, so
+that a killed run continues with the same texts, and people can rate those of a finished run.
 
-A custom perturber is a class or function in a file. It is called with its settings, and with
-`groups` (source and target) or `substitution` (of the axis) where it has such parameters; its
-result is called with texts and their prompt:
+A custom perturber is a class or function in a file, called with its settings, and with `groups`
+(source and target) or `substitution` where it has such parameters; its result is called with texts
+and their prompt:
 
     metric.fairpair.perturber={kind:mine.py:Mine}
 """
@@ -39,7 +38,7 @@ from countergen_edit.models import LanguageModel, connect, generate, load_model
 _STORE = "fairpair"
 """The folder in a run's store."""
 PERTURBED = ".perturbed.jsonl"
-"""The suffix of files with perturbations, beside the files of their continuations."""
+"""The suffix of files with perturbations."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Perturbed:
 
 @dataclass(frozen=True)
 class Sampled:
-    """A prompt with continuations of x and p(x), and p of x with each continuation together."""
+    """A prompt with continuations of x and p(x), and p of x with each continuation."""
 
     prompt: PairedPrompt
     g_x: tuple[str, ...]
@@ -84,8 +83,8 @@ class Sampled:
 
     def first(self, size: int) -> Sampled:
         """Its first continuations of each side."""
-        own = {key: getattr(self, key)[:size] for key in ("g_x", "g_px", "p_x", "reasons")}
-        return replace(self, **own)
+        parts = {key: getattr(self, key)[:size] for key in ("g_x", "g_px", "p_x", "reasons")}
+        return replace(self, **parts)
 
 
 def joined(prompt: str, continuation: str) -> str:
@@ -98,13 +97,13 @@ def joined(prompt: str, continuation: str) -> str:
     return f"{prompt}{' ' if apart else ''}{continuation}"
 
 
-def require_room(model: LanguageModel, of: str, longest: int, wanted: int) -> None:
+def require_room(model: LanguageModel, of: str, longest: int, max_new_tokens: int) -> None:
     """Refuse more new tokens than the context has room for after the longest prompt."""
     room = max(model.context_length - longest, 0)
-    if room < wanted:
+    if room < max_new_tokens:
         raise UserError(
-            f"{of}.max_new_tokens={wanted}: {model.name} has room for {room} after a prompt of "
-            f"{longest} tokens"
+            f"{of}.max_new_tokens={max_new_tokens}: {model.name} has room for {room} after a "
+            f"prompt of {longest} tokens"
         )
 
 
@@ -116,7 +115,7 @@ def sample(
     perturber: Perturber,
     passes: Filter,
 ) -> list[Sampled]:
-    """Continue, perturb and filter every prompt; what the store has is read from it.
+    """Continue, perturb and filter every prompt that the store lacks, and read all.
 
     `sampling` are arguments of `generate`, and `n`, the continuations of each side.
     """
@@ -131,10 +130,10 @@ def sample(
     for start in range(0, len(missing), at_once):
         part = missing[start : start + at_once]
         with context.under(edit) as model:
-            texts = generate(model, [t for _, p in part for t in (p.source, p.target) * n], **how)
-        for k, (file, prompt) in enumerate(part):
-            own = texts[2 * k * n : 2 * (k + 1) * n]
-            pairs = [Pair(*pair) for pair in zip(own[::2], own[1::2], strict=True)]
+            sides = [text for _, p in part for text in (p.source, p.target) * n]
+            texts = iter(generate(model, sides, **how))
+        for file, prompt in part:
+            pairs = [Pair(next(texts), next(texts)) for _ in range(n)]
             write_json_lines(file, map(vars, [prompt, *pairs]))
     for file, _ in files:
         _perturb(file, perturber, passes)
@@ -142,27 +141,24 @@ def sample(
 
 
 def _perturb(file: Path, perturber: Perturber, passes: Filter) -> None:
-    beside = file.with_suffix(PERTURBED)
-    if beside.is_file():
+    output = file.with_suffix(PERTURBED)
+    if output.is_file():
         return
     prompt, pairs = _read_pairs(file)
     originals = [joined(prompt.source, pair.g_x) for pair in pairs]
     texts = zip(originals, perturber(originals, prompt), strict=True)
-    lines = (Perturbed(text, passes.reason(own, text, prompt)) for own, text in texts)
-    write_json_lines(beside, map(vars, lines))
+    lines = (Perturbed(p_x, passes.reason(text, p_x, prompt)) for text, p_x in texts)
+    write_json_lines(output, map(vars, lines))
 
 
 def _name(place: int, prompt: PairedPrompt, *settings: object) -> str:
-    """The file name of a prompt: its place, and a digest of all settings but model and edit."""
+    """A file name: the place of a prompt, and a digest of all settings but model and edit."""
     parts = json.dumps((prompt.source, prompt.target, *settings))
     return f"{place:05}-{hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()}.jsonl"
 
 
 def read_texts(results: Results, edits: Collection[str]) -> dict[str, list[Sampled]]:
-    """The texts that a run keeps of some edits, in the order of its prompts.
-
-    `UserError` if a file is missing, damaged or of another version.
-    """
+    """A run's texts by edit, in the order of its prompts; `UserError` for a missing or bad file."""
     texts: dict[str, list[Sampled]] = {edit: [] for edit in edits}
     for edit, file in results.stored(_STORE):
         if edit in texts and not file.name.endswith(PERTURBED):
@@ -172,8 +168,8 @@ def read_texts(results: Results, edits: Collection[str]) -> dict[str, list[Sampl
 
 def _read(file: Path) -> Sampled:
     prompt, pairs = _read_pairs(file)
-    beside = json_lines(file.with_suffix(PERTURBED))
-    perturbed = [built(Perturbed, line, where) for where, line in beside]
+    lines = json_lines(file.with_suffix(PERTURBED))
+    perturbed = [built(Perturbed, line, where) for where, line in lines]
     if len(perturbed) != len(pairs):
         raise UserError(f"{file} is damaged: {len(pairs)} pairs, {len(perturbed)} perturbed texts")
     return Sampled(
@@ -190,16 +186,16 @@ def _read_pairs(file: Path) -> tuple[PairedPrompt, list[Pair]]:
     lines = list(json_lines(file))
     if not lines:
         raise UserError(f"{file} holds no continuations: run the audit anew")
-    (where, first), *others = lines
-    return built(PairedPrompt, first, where), [built(Pair, line, where) for where, line in others]
+    (where, first), *pairs = lines
+    return built(PairedPrompt, first, where), [built(Pair, line, where) for where, line in pairs]
 
 
 PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
     "perturber",
     "countergen_edit.perturbers",
     {
-        "rules": "countergen_edit.metrics.fairpair.continuations:rules",
-        "llm": "countergen_edit.metrics.fairpair.continuations:LLMPerturber",
+        "rules": f"{__name__}:rules",
+        "llm": f"{__name__}:LLMPerturber",
     },
 )
 """Perturbers by name; a custom one enters with `@PERTURBERS.register("mine")`."""
@@ -212,10 +208,9 @@ def make_perturber(
     params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
     kind = str(params[KIND])
     takes = signature(PERTURBERS.get(kind)).parameters
-    offers = {"groups": groups, "substitution": substitution}
-    perturber: Perturber = PERTURBERS.make(
-        kind, params, **{key: value for key, value in offers.items() if key in takes}
-    )
+    facts = {"groups": groups, "substitution": substitution}
+    arguments = {key: value for key, value in facts.items() if key in takes}
+    perturber: Perturber = PERTURBERS.make(kind, params, **arguments)
     return perturber
 
 
@@ -236,16 +231,17 @@ PROMPT = (
 
 
 class LLMPerturber:
-    """p by a language model, as GPT-3.5 in the paper, told to exchange the person and nothing else.
+    """p by a language model, as GPT-3.5 in the paper, instructed to exchange the person alone.
 
-    A model with a chat template is asked in it, another continues the instruction. Its likeliest
-    text is taken whole; the filters find its errors.
+    It is instructed in its chat template if it has one. Its likeliest text is taken whole; the
+    filters find its errors.
 
-    Args:
-        model: Address of a server, or a hub id, directory or GGUF file.
-        served_name: The server's name of the model; by default its only one.
-        prompt: The instruction, with {source} and {target}, each a name and its group, and {text}.
-        max_new_tokens: Longest perturbed text, its prompt included.
+    Parameters
+    ----------
+    model : Address of a server, or a hub id, directory or GGUF file.
+    served_name : The server's name of the model; by default its only one.
+    prompt : The instruction, with {source} and {target}, each a name and its group, and {text}.
+    max_new_tokens : Longest perturbed text, its prompt included.
     """
 
     def __init__(
@@ -258,17 +254,19 @@ class LLMPerturber:
     ) -> None:
         if not model:
             raise UserError("perturber=llm has no model: write perturber={kind:llm,model:NAME}")
-        self.groups, self.prompt, self.max_new_tokens = groups, prompt, max_new_tokens
+        self.groups = groups
+        self.prompt = prompt
+        self.max_new_tokens = max_new_tokens
         self._model = _opened(model, served_name)
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
         names = zip((prompt.source_name, prompt.target_name), self.groups, strict=True)
         source, target = (f"{name} ({group})" if name else group for name, group in names)
-        asked = self.prompt.replace("{source}", source).replace("{target}", target)
-        prompts = [asked.replace("{text}", text) for text in texts]
+        instruction = self.prompt.replace("{source}", source).replace("{target}", target)
+        prompts = [instruction.replace("{text}", text) for text in texts]
         how: dict[str, Any] = {"chat": self._model.chat.is_on, "progress": "Perturbing"}
-        written = generate(self._model, prompts, max_new_tokens=self.max_new_tokens, **how)
-        return [text.strip() for text in written]
+        perturbed = generate(self._model, prompts, max_new_tokens=self.max_new_tokens, **how)
+        return [text.strip() for text in perturbed]
 
 
 @lru_cache(maxsize=1)

@@ -4,17 +4,10 @@
     V_pg = 2/(n (n-1)) Σ_{i<j} Φ(p(g_i(x)), p(g_j(x))),  V_gp likewise
     F    = B² / (V_gp V_pg)
 
-n and m differ where the filters leave some perturbations out. 2 B - V_gp - V_pg is the unbiased
-estimate of an energy distance (Székely and Rizzo 2013): its mean is 0 without bias, while F exceeds
-1 by chance as often as not.
-
-Without bias, the n texts p(g_i(x)) and the m texts g_j(p(x)) of one prompt are draws from one
-distribution. So labels are permuted within a prompt, never across prompts, and for the pooled test
-in all prompts independently. The test also finds traces that a perturber or a filter leaves.
-
-A custom Φ is a `Phi`, or a `ScoreDifference` with its `scores`, in a file:
-
-    metric.fairpair.phi={mine:{kind:mine.py:Mine}}
+2 B - V_gp - V_pg is the unbiased estimate of an energy distance (Székely and Rizzo 2013): its mean
+is 0 without bias, while F exceeds 1 by chance as often as not. Without bias, the n texts p(g_i(x))
+and the m ≥ n texts g_j(p(x)) of one prompt are draws from one distribution, so that labels are
+permuted within each prompt. The test also finds traces that a perturber or a filter leaves.
 """
 
 from __future__ import annotations
@@ -36,6 +29,7 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
 
 Distances = Float64[np.ndarray, "text text"]
+_Scores = Float64[np.ndarray, " text"]
 
 
 class Phi(ABC):
@@ -66,9 +60,9 @@ PHIS: Registry[type[Phi]] = Registry(
     "phi",
     "countergen_edit.phis",
     {
-        "sentiment": "countergen_edit.metrics.fairpair.phi:Sentiment",
-        "jaccard": "countergen_edit.metrics.fairpair.phi:Jaccard",
-        "classifier": "countergen_edit.metrics.fairpair.phi:ClassifierScore",
+        "sentiment": f"{__name__}:Sentiment",
+        "jaccard": f"{__name__}:Jaccard",
+        "classifier": f"{__name__}:ClassifierScore",
     },
     Phi,
 )
@@ -76,10 +70,10 @@ PHIS: Registry[type[Phi]] = Registry(
 
 
 class ScoreDifference(Phi):
-    """Φ(u, v) = |S(u) - S(v)| for a scorer S, which of a fold of texts is their mean."""
+    """Φ(u, v) = |S(u) - S(v)| for a scorer S; S of a fold is the mean over its texts."""
 
     @abstractmethod
-    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+    def scores(self, texts: Sequence[str]) -> _Scores:
         """S of each text."""
 
     def prepare(self, texts: Sequence[str]) -> None:
@@ -92,16 +86,15 @@ class ScoreDifference(Phi):
         return differences(np.array([self.scores(texts).mean() for texts in folds]))
 
 
-def differences(scores: Float64[np.ndarray, " text"]) -> Distances:
+def differences(scores: _Scores) -> Distances:
     """|S(u) - S(v)| of every pair."""
-    apart: Distances = np.abs(scores[:, None] - scores[None, :])
-    return apart
+    return np.asarray(np.abs(scores[:, None] - scores[None, :]))
 
 
 class Sentiment(ScoreDifference):
     """VADER's compound sentiment (Hutto and Gilbert 2014), in [-1, 1]."""
 
-    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+    def scores(self, texts: Sequence[str]) -> _Scores:
         return np.array([_compound(text) for text in texts], dtype=np.float64)
 
 
@@ -119,40 +112,39 @@ class Jaccard(Phi):
         has = np.zeros((len(texts), len(column)))
         for row, words in zip(has, sets, strict=True):
             row[[column[word] for word in words]] = 1
-        both = has @ has.T
-        size = both.diagonal()
-        either = size[:, None] + size[None, :] - both
-        return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
+        shared = has @ has.T
+        size = shared.diagonal()
+        union = size[:, None] + size[None, :] - shared
+        return np.where(union > 0, 1 - shared / np.maximum(union, 1), 0.0)
 
 
 class ClassifierScore(ScoreDifference):
     """S(u) = P(label | u) of any sequence classifier, such as one of regard or toxicity.
 
-        metric.fairpair.phi={toxicity:{kind:classifier,model:unitary/toxic-bert,label:toxic}}
-
     A text longer than the classifier's context is scored by its beginning.
 
-    Args:
-        model: Hub id or directory of a sequence classifier with its tokenizer.
-        label: The class whose probability is the score, by its name in the model's config.
-        multi_label: Classes are independent (a sigmoid each); None asks the model's config.
-        device: As for the model under audit.
+    Parameters
+    ----------
+    model : Hub id or directory of a sequence classifier with its tokenizer.
+    label : The class whose probability is the score, by its name in the model's config.
+    multi_label : Classes are independent (a sigmoid each); None asks the model's config.
+    device : As for the model under audit.
     """
 
     def __init__(
         self, model: str, label: str, multi_label: bool | None = None, device: str = "auto"
     ) -> None:
         self._label = label
-        self._known: dict[str, float] = {}
+        self._scores: dict[str, float] = {}
         self._classifier = load_classifier_of_label(
             model, label, multi_label=multi_label, device=device
         )
 
-    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+    def scores(self, texts: Sequence[str]) -> _Scores:
+        if new := [text for text in dict.fromkeys(texts) if text not in self._scores]:
             p = self._classifier.probabilities(new, cut=True)[self._label]
-            self._known |= zip(new, p.tolist(), strict=True)
-        return np.array([self._known[text] for text in texts], dtype=np.float64)
+            self._scores |= zip(new, p.tolist(), strict=True)
+        return np.array([self._scores[text] for text in texts], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -192,10 +184,7 @@ def pairwise(distances: Distances, n_perturbed: int) -> Pairwise:
 
 
 def in_folds(phi: Phi, sampled: Sampled, folds: int) -> Pairwise:
-    """The quantities of a prompt between folds of the texts of each side (section 2).
-
-    Texts are dealt out in turn; a side with fewer texts than folds has one in each.
-    """
+    """The quantities of a prompt between folds of each side's texts, dealt out in turn."""
     n, texts = len(sampled.p_g_x), sampled.texts
     pg, gp = ([t[i::folds] for i in range(min(folds, len(t)))] for t in (texts[:n], texts[n:]))
     return pairwise(phi.of_folds([*pg, *gp]), len(pg))
@@ -218,23 +207,19 @@ def permuted_energies(
     pg = np.einsum("ij,ij->i", rows, labels)
     between = rows.sum(axis=1) - pg
     gp = distances.sum() - pg - 2 * between
-    energies: Float64[np.ndarray, " permutation_plus_one"] = (
-        2 * between / (n * m) - pg / (n * (n - 1)) - gp / (m * (m - 1))
-    )
-    return energies
+    return np.asarray(2 * between / (n * m) - pg / (n * (n - 1)) - gp / (m * (m - 1)))
 
 
 def p_value(statistics: Float64[np.ndarray, " permutation_plus_one"]) -> float:
     """Share of label permutations that reach the observed value, itself included.
 
-    Counting the observed labelling keeps the test at its level (Phipson and Smyth 2010). Values
-    within rounding error of the observed one count as reaching it.
+    Counting the observed labelling keeps the test at its level (Phipson and Smyth 2010).
 
     >>> p_value(np.array([3.0, 1.0, 2.0, 3.0]))
     0.5
     """
     observed = statistics[0]
-    tolerance = 1e-12 * max(1.0, abs(float(observed)))
+    tolerance = 1e-12 * max(1.0, abs(float(observed)))  # of rounding
     return float(np.mean(statistics >= observed - tolerance))
 
 
@@ -255,7 +240,7 @@ class PhiResult:
 
     @property
     def prompt_p(self) -> Float64[np.ndarray, " prompt"]:
-        """Permutation p-values, adjusted over the prompts; NaN where there is no test."""
+        """Permutation p-values, adjusted over the prompts; NaN without a test."""
         tested = np.isfinite(self.energies[:, 0])
         p = np.full(len(tested), np.nan)
         p[tested] = adjusted([p_value(row) for row in self.energies[tested]])
@@ -282,11 +267,13 @@ class PhiResult:
 def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int) -> PhiResult:
     """All quantities of one Φ over sampled prompts."""
     phi.prepare([text for s in sampled for text in s.texts])
-    quantities, energies = [], np.full((len(sampled), permutations + 1), np.nan)
-    for k, s in enumerate(sampled):
-        n, distances = len(s.p_g_x), phi.distances(s.texts)
+    quantities = []
+    energies = np.full((len(sampled), permutations + 1), np.nan)
+    for s, row in zip(sampled, energies, strict=True):
+        n = len(s.p_g_x)
+        distances = phi.distances(s.texts)
         quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:
             unit = phi.name, s.prompt.source
-            energies[k] = permuted_energies(distances, n, permutations, seed, *unit)
+            row[:] = permuted_energies(distances, n, permutations, seed, *unit)
     return PhiResult(tuple(quantities), energies)
