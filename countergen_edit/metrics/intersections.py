@@ -24,7 +24,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64, Int
 
-from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis, DoesNotFitError
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
@@ -45,45 +44,45 @@ def cell_parts(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | N
     if not axis.made_of or any(group not in axis.groups for group in groups):
         return None
     parts = [{a: axis.groups[group].parts.get(a, "") for a in axis.made_of} for group in groups]
-    values = [{own[a] for own in parts} for a in axis.made_of]
-    places = {tuple(own.values()) for own in parts}
-    whole = len(places) == len(parts) == math.prod(map(len, values))
-    return [*parts] if whole and all(len(own) > 1 for own in values) else None
+    sizes = [len({cell[a] for cell in parts}) for a in axis.made_of]
+    cells = {tuple(cell.values()) for cell in parts}
+    whole = len(cells) == len(parts) == math.prod(sizes)
+    return [*parts] if whole and min(sizes) > 1 else None
 
 
 def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], CellWeights]:
     """Axis and two of its groups → the weights of the cells."""
-    found = {}
+    weights = {}
     for axis in parts[0]:
-        values = [own[axis] for own in parts]
+        values = [cell[axis] for cell in parts]
         for a, b in combinations(dict.fromkeys(values), 2):
             share = {a: 1 / values.count(a), b: -1 / values.count(b)}
-            found[axis, a, b] = tuple(share.get(value, 0.0) for value in values)
-    return found
+            weights[axis, a, b] = tuple(share.get(value, 0.0) for value in values)
+    return weights
 
 
 def interactions(parts: Sequence[Mapping[str, str]]) -> list[CellWeights]:
-    """CellWeights of the interaction of each cell."""
+    """The weights of the interaction of each cell."""
     count, axes = len(parts), [*parts[0]]
-    found = []
-    for cell, own in enumerate(parts):
+    interactions = []
+    for number, cell in enumerate(parts):
         weights = np.full(count, (len(axes) - 1) / count)
-        weights[cell] += 1
+        weights[number] += 1
         for axis in axes:
-            alike = np.array([other[axis] == own[axis] for other in parts])
+            alike = np.array([other[axis] == cell[axis] for other in parts])
             weights -= alike / alike.sum()
-        found.append(tuple(weights.tolist()))
-    return found
+        interactions.append(tuple(weights.tolist()))
+    return interactions
 
 
 @dataclass(frozen=True)
 class ContrastPeople:
-    """The people of all groups, as far as a contrast asks `People` about them."""
+    """The people of all groups: the part of `People` that a contrast needs."""
 
     difference: Float64[np.ndarray, " item"]
     residuals: Float64[np.ndarray, "person item"]
-    """What each person adds to the noise of the contrast."""
-    sides: tuple[Int[np.ndarray, " own"], ...]
+    """The part of each person in the noise of the contrast."""
+    sides: tuple[Int[np.ndarray, " _"], ...]
     """The people of each list of names."""
     blocks: list[tuple[Int[np.ndarray, " person"], slice]]
     fewest: int
@@ -93,10 +92,7 @@ class ContrastPeople:
 
     @classmethod
     def of(cls, scores: SetScores, weights: Sequence[float]) -> ContrastPeople:
-        """The people of the groups that have a weight.
-
-        They can be drawn where every prompt is asked of the same ones.
-        """
+        """The people of the groups with a weight; drawn where every prompt has the same ones."""
         weighed = [group for group, weight in enumerate(weights) if weight]
         lists = [shared(scores.data, scores.data.groups[group]) or () for group in weighed]
         side_of: dict[str, int] = {}
@@ -106,14 +102,15 @@ class ContrastPeople:
         place = {person: row for row, person in enumerate(side_of)}
         items = len(scores.output)
         means, noise = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
-        for group, own in zip(weighed, lists, strict=True):
+        for group, people in zip(weighed, lists, strict=True):
             log_p = np.where(scores.present[:, group], scores.log_p[:, group], np.nan)
             mean = np.nanmean(log_p, axis=1)
             means[group] = weights[group] * mean
-            if place and len(own) > 1:
-                scale = weights[group] / np.sqrt(len(own) * (len(own) - 1.0))
-                rows = [place[person] for person in own]
-                noise[rows] += scale * (log_p[:, : len(own)] - mean[:, None]).T
+            n = len(people)
+            if place and n > 1:
+                rows = [place[person] for person in people]
+                scale = weights[group] / np.sqrt(n * (n - 1.0))
+                noise[rows] += scale * (log_p[:, :n] - mean[:, None]).T
         sides = np.array([*side_of.values()] or [0])
         return cls(
             means.sum(axis=0),
@@ -136,7 +133,7 @@ class Contrast(GroupEffect):
         return ContrastPeople.of(self.scores, self.weights)
 
     def least_p(self, names: int | None = None) -> float:
-        """The smallest P that so many draws of the noise can give, with any number of people."""
+        """The smallest P that the draws of the noise can give."""
         return 1 / (1 + self.permutations)
 
     @cached_property
@@ -144,11 +141,11 @@ class Contrast(GroupEffect):
         """P of so large a mean d² if there were nothing but the noise of people."""
         if not self.has_spread:
             return None
-        rng = generator(self.seed, self.scores.data.name, "contrast", *self.weights)
+        rng = self._rng("contrast", *self.weights)
         multipliers = rng.standard_normal((self.permutations, len(self._gram)))
-        for own in self.people.sides:
-            few = max(len(own) - 1, 1)
-            multipliers[:, own] *= np.sqrt(few / rng.chisquare(few, self.permutations))[:, None]
+        for side in self.people.sides:
+            few = max(len(side) - 1, 1)
+            multipliers[:, side] *= np.sqrt(few / rng.chisquare(few, self.permutations))[:, None]
         noise = ((multipliers @ self._gram) * multipliers).sum(axis=1)
         return float((1 + (noise >= self.observed.mean()).sum()) / (1 + len(noise)))
 
@@ -161,10 +158,9 @@ class Intersections(Metric):
 
     def prepare(self) -> None:
         for data in self.task.test:
-            known = all(v.person for sample in data.samples for v in sample.variations)
-            if not known or data.widest == 1 or cell_parts(self.task.axis, data.groups) is None:
-                continue
-            if any(shared(data, group) is None for group in data.groups):
+            have_people = all(v.person for sample in data.samples for v in sample.variations)
+            parts = cell_parts(self.task.axis, data.groups) if data.widest > 1 else None
+            if have_people and parts and any(shared(data, group) is None for group in data.groups):
                 raise DoesNotFitError(
                     f"intersections need the same people in every template, and set {data.name!r} "
                     "has others in each: give it anew: false, or the same names"
@@ -173,31 +169,26 @@ class Intersections(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        by_kind: dict[str, dict[About, Contrast]] = {MARGINAL: {}, INTERSECTION: {}}
+        marginal: dict[About, Contrast] = {}
+        beyond: dict[About, Contrast] = {}
         for data in self.task.test if split == "test" else ():
             if (parts := cell_parts(self.task.axis, data.groups)) is None:
                 continue
             scores = context.scores(data, edit)
-            beyond = zip(data.groups, interactions(parts), strict=True)
-            every = {
-                MARGINAL: marginals(parts),
-                INTERSECTION: {(data.axis, group, ""): weights for group, weights in beyond},
-            }
-            for kind, contrasts in every.items():
-                by_kind[kind] |= {
-                    (data.name, *about): Contrast(scores, context.seed, weights=weights)
-                    for about, weights in contrasts.items()
-                }
-        return [row for kind, contrasts in by_kind.items() for row in _rows(kind, contrasts)]
+            for groups, weights in marginals(parts).items():
+                marginal[data.name, *groups] = Contrast(scores, context.seed, weights=weights)
+            for group, weights in zip(data.groups, interactions(parts), strict=True):
+                cell = data.name, data.axis, group, ""
+                beyond[cell] = Contrast(scores, context.seed, weights=weights)
+        return [*_rows(MARGINAL, marginal), *_rows(INTERSECTION, beyond)]
 
 
 def _rows(kind: str, contrasts: Mapping[About, Contrast]) -> list[Row]:
     permutations = permutations_for(len(contrasts))
     effects = [replace(contrast, permutations=permutations) for contrast in contrasts.values()]
     rows = []
-    for effect, test, about in zip(effects, holm_tests(effects), contrasts, strict=True):
+    for effect, test, (_, axis, a, b) in zip(effects, holm_tests(effects), contrasts, strict=True):
         detail = {"people": effect.people.fewest, "squared": effect.squared} | test
-        columns = dict(zip(("dataset", "axis", "group_a", "group_b"), about, strict=True))
-        estimate, data = effect.estimate, effect.scores.data
-        rows.append(Row.of(kind, estimate, data, n=effect.items, detail=detail, **columns))
+        columns = {"axis": axis, "group_a": a, "group_b": b, "n": effect.items, "detail": detail}
+        rows.append(Row.of(kind, effect.estimate, effect.scores.data, **columns))
     return rows

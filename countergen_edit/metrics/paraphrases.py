@@ -37,9 +37,9 @@ NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
 
 
 def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.ndarray, "*tested"]:
-    """Two-sided P of the paired t-test; 1 where there is no difference at all."""
+    """Two-sided P of the paired t-test; 1 where all differences are 0."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences that are all the same
+        warnings.simplefilter("ignore", RuntimeWarning)  # one difference, or all the same
         p = np.asarray(ttest_1samp(differences, 0.0, axis=-1).pvalue, dtype=np.float64)
     mean, spread = differences.mean(axis=-1), np.ptp(differences, axis=-1)
     alike = np.where(mean == 0, 1.0, 0.0)
@@ -52,9 +52,7 @@ def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Cate
     P is corrected over the whole table (Benjamini–Hochberg). `differences` are of group a minus
     group b, an array for each part of the table.
     """
-    p = [
-        paired_p(d) if d.shape[-1] > 1 else np.where(d[..., 0] == 0, 1.0, 0.0) for d in differences
-    ]
+    p = [paired_p(d) for d in differences]
     flat = adjusted(np.concatenate([values.ravel() for values in p]), CORRECTION)
     parts = np.split(flat, np.cumsum([values.size for values in p])[:-1])
     return [
@@ -69,16 +67,15 @@ def flip_counts(table: Int[np.ndarray, "template tested"]) -> Int[np.ndarray, " 
     >>> flip_counts(np.array([[1, 0], [1, 0], [0, 0]])).tolist()
     [2, 0]
     """
-    pairs = combinations(table, 2)
-    return np.asarray(np.sum([one != other for one, other in pairs], axis=0, dtype=np.int64))
+    disagree = [one != other for one, other in combinations(table, 2)]
+    return np.asarray(np.sum(disagree, axis=0, dtype=np.int64))
 
 
 def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
     """The mean difference of each tested pair of names in the direction of the other templates.
 
     The direction of an output is the sign of its sum over the other templates and every second
-    pair; the pairs between are tested, since directions of the same pairs would agree by chance.
-    A single pair serves for both.
+    pair; the pairs between are tested, as directions of the same pairs would agree by chance.
     """
     several = d.shape[-1] > 1
     finding, tested = (d[..., ::2], d[..., 1::2]) if several else (d, d)
@@ -101,9 +98,10 @@ def crossed_variances(d: Measure) -> Float64[np.ndarray, "output 3"]:
     by_paraphrase, by_pair = d.mean(axis=2, keepdims=True), d.mean(axis=0, keepdims=True)
     ms_paraphrase = pairs * ((by_paraphrase - grand) ** 2).sum(axis=(0, 2)) / (paraphrases - 1)
     ms_pair = paraphrases * ((by_pair - grand) ** 2).sum(axis=(0, 2)) / (pairs - 1)
-    rest = ((d - by_paraphrase - by_pair + grand) ** 2).sum(axis=(0, 2))
-    rest = rest / ((paraphrases - 1) * (pairs - 1))
-    return np.stack([(ms_paraphrase - rest) / pairs, (ms_pair - rest) / paraphrases, rest], axis=1)
+    error = ((d - by_paraphrase - by_pair + grand) ** 2).sum(axis=(0, 2))
+    error = error / ((paraphrases - 1) * (pairs - 1))
+    parts = (ms_paraphrase - error) / pairs, (ms_pair - error) / paraphrases, error
+    return np.stack(parts, axis=1)
 
 
 class Paraphrases(Metric):
@@ -117,8 +115,8 @@ class Paraphrases(Metric):
     ) -> list[Row]:
         rows = []
         for data in self.task.test:
-            came = context.scores(data, None).pairs
-            for before, now in zip(came, context.scores(data, edit).pairs, strict=True):
+            pairs = (context.scores(data, e).pairs for e in (None, edit))
+            for before, now in zip(*pairs, strict=True):
                 rows += spread_rows(now, context.seed)
                 rows += holding_rows(before, now, context.seed) if edit else []
         return among(rows, self.task.test)
@@ -130,38 +128,37 @@ def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
     `reduction_holding` counts templates with 2 % or more removed and an interval over names above
     zero, `halving_holding` those with an interval above one half (without names, the value).
     """
-    gone = reductions(before, after, seed)
-    ends = [(value, value if lo is None else lo) for value, lo, _ in gone.values()]
+    shares = reductions(before, after, seed)
+    ends = [(value, value if lo is None else lo) for value, lo, _ in shares.values()]
     values = [value for value, _ in ends if value is not None]
     detail = {
-        "reductions": {template: [*share] for template, share in gone.items()},
+        "reductions": {template: [*share] for template, share in shares.items()},
         "range": [min(values, default=None), max(values, default=None)],
     }
     falls = sum((v or 0) >= LEAST and (lo or 0) > 0 for v, lo in ends)
     halves = sum((lo or 0) >= HALF for _, lo in ends)
     return [
-        Row.of("reduction_holding", float(falls), before.data, n=len(gone), detail=detail),
-        Row.of("halving_holding", float(halves), before.data, n=len(gone)),
+        Row.of("reduction_holding", float(falls), before.data, n=len(shares), detail=detail),
+        Row.of("halving_holding", float(halves), before.data, n=len(shares)),
     ]
 
 
 def contents(scores: SetScores) -> list[dict[str, Int[np.ndarray, " output"]]]:
     """For each content in two templates or more, template → items."""
     families: dict[object, dict[str, Int[np.ndarray, " output"]]] = {}
-    items = np.split(np.arange(len(scores.output)), scores.first[1:])
-    for sample, own in zip(scores.data.samples, items, strict=True):
+    items_of = np.split(np.arange(len(scores.output)), scores.first[1:])
+    for sample, items in zip(scores.data.samples, items_of, strict=True):
         if sample.content is not None:
-            families.setdefault((sample.content, sample.outputs), {})[sample.template] = own
+            families.setdefault((sample.content, sample.outputs), {})[sample.template] = items
     return [family for family in families.values() if len(family) > 1]
 
 
 def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
-    The intervals of the last two are over contents and outputs. The detail of the first has a line
-    for each template: R and mean |R|, whether it significantly `leans` with the others (1) or
-    against them (-1), and how many outputs are likelier after group `a`, after `b`, or
-    `insignificant`. Without paraphrases its value is None and it is alone.
+    The intervals of the last two are over contents and outputs. The detail of the first has R, mean
+    |R|, the number of outputs by category, and `leans` (1 with the others, -1 against them) for
+    each template. Without paraphrases its value is None and it is alone.
     """
     data, families = scores.data, contents(scores)
     if not families:
@@ -171,19 +168,20 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     named = all(len(scores.names(side) or ()) > 1 for side in (0, 1))
     pairs = relative_difference(*scores.log_p.swapaxes(0, 1)) if named else r[:, None]
     items = [np.array([*family.values()]) for family in families]
-    measures: list[Measure] = [pairs[own] for own in items]
+    measures: list[Measure] = [pairs[of_content] for of_content in items]
     by_output, leanings = categories(measures), categories([leaning(d) for d in measures])
     tables = []
-    for family, own, found, leans in zip(families, items, by_output, leanings, strict=True):
+    for family, signs, leans in zip(families, by_output, leanings, strict=True):
+        values = r[[*family.values()]]
         columns = {
             "content": next(iter(family)),
             "paraphrase": [*family],
-            "r": r[own].mean(axis=1),
-            "mean_abs_r": np.abs(r[own]).mean(axis=1),
+            "r": values.mean(axis=1),
+            "mean_abs_r": np.abs(values).mean(axis=1),
             "leans": leans,
         }
         for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
-            columns[name] = (found == sign).sum(axis=1)
+            columns[name] = (signs == sign).sum(axis=1)
         tables.append(pd.DataFrame(columns))
     table = pd.concat(tables, ignore_index=True)
     detail: dict[str, Any] = {
@@ -193,13 +191,14 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
         "correction": CORRECTION,
         "tested": pairs.shape[1] > 3,  # half of them find the direction; else categories are signs
     }
-    abs_r = [own.mean_abs_r.to_numpy() for own in tables]
+    abs_r = [of_content.mean_abs_r.to_numpy() for of_content in tables]
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
-    flips = np.concatenate([flip_counts(found) for found in by_output])
+    flips = np.concatenate([flip_counts(signs) for signs in by_output])
     of = np.concatenate([np.full(x.shape[1], math.comb(len(x), 2)) for x in by_output])
     outputs = [scores.output[i] for of_content in items for i in of_content[0]]
-    kinds = [numbered(outputs), np.repeat(range(len(items)), [x.shape[1] for x in items])]
-    drawn = Clusters(seed, {(data.name, f"flips {i}"): own for i, own in enumerate(kinds)})
+    content = np.repeat(range(len(items)), [x.shape[1] for x in items])
+    kinds = {(data.name, "flips 0"): numbered(outputs), (data.name, "flips 1"): content}
+    drawn = Clusters(seed, kinds)
     parts = np.concatenate([crossed_variances(d) for d in measures])
     variances = np.maximum(drawn.of_units @ parts, 0.0)
     with np.errstate(invalid="ignore"):  # a draw may hold no output of a content
@@ -207,13 +206,12 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
         shares = variances[:, 0] / variances.sum(axis=1)
     rate, share = (drawn.estimate(x, within=(0, 1), whole=1.0) for x in (rates, shares))
     holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
-    freedom = len(table) - len(tables)
-    about: dict[str, Any] = {"data": data, "n": len(table)}
+    n, sd = len(table), math.sqrt(squares / (len(table) - len(tables)))
     return [
-        Row.of("r_sd_over_paraphrases", math.sqrt(squares / freedom), **about, detail=detail),
-        Row.of("paraphrases_holding", float(holding), **about, detail={"against": against}),
+        Row.of("r_sd_over_paraphrases", sd, data, n=n, detail=detail),
+        Row.of("paraphrases_holding", float(holding), data, n=n, detail={"against": against}),
         Row.of("paraphrase_flip_rate", rate, data, n=int(of.sum())),
-        Row.of("paraphrase_variance_share", share, **about),
+        Row.of("paraphrase_variance_share", share, data, n=n),
     ]
 
 
@@ -222,10 +220,11 @@ def reductions(
 ) -> Mapping[str, tuple[float | None, ...]]:
     """Template → the removed share of mean |R|, and the ends of its interval over names."""
     was, now = (np.abs(resampled_r(scores, seed)) for scores in (before, after))
-    names, found = before.weights(seed)[1:], dict[str, tuple[float | None, ...]]()
+    names = before.weights(seed)[1:]
+    shares: dict[str, tuple[float | None, ...]] = {}
     for index, template in enumerate(before.data.templates):
-        own = before.template == index
+        items = before.template == index
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = 1 - now[:, own].mean(axis=1) / was[:, own].mean(axis=1)
-        found[template] = (*estimate(values, *names, within=(-math.inf, 1)).columns.values(),)
-    return found
+            values = 1 - now[:, items].mean(axis=1) / was[:, items].mean(axis=1)
+        shares[template] = (*estimate(values, *names, within=(-math.inf, 1)).columns.values(),)
+    return shares
