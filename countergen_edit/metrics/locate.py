@@ -9,16 +9,16 @@ With d_j = log P(output | a_j) - log P(output | b_j) of another pair of people j
 
     share = Σ moved_i d_j / Σ d_i d_j        over outputs, templates and pairs i ≠ j.
 
-The sums estimate products of group differences without the names' own, as the group effect does.
-All that follows the place is recomputed.
+The sums estimate products of group differences without those of names. All that follows the place
+is recomputed.
 
 Attribution patching (Syed et al. 2023, arXiv 2310.10348) estimates all heads, or all neurons, from
 one forward and one backward pass: moved ≈ (a's activation - b's) · gradient, the mean gradient of
 both runs; the largest are verified by patching.
 
-The null patches between two people of one group. Their order has no meaning, so that its sum has a
-random sign in every template. P is the share of draws in which the largest standardised null of all
-cells of a map reaches that of the cell.
+The null patches between two people of one group, whose order has no meaning: its sum has a random
+sign in every template. P is the share of draws in which the largest standardised null of a map
+reaches the cell.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -71,11 +72,12 @@ HEAD_COUNTS = (1, 4, 12, 24)
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, _LEGITIMATE = "biased sets", "agreement", "legitimate differences"
 PEOPLE_PER_GROUP = 2
-"""Most people of a group in a template: the difference of one pair weighs what moves in another."""
+"""Most people of a group in a template, where one pair weighs the changes in another."""
 
 BatchCell = tuple[int, int]
 """Row and column in a batch."""
 Outputs = Float64[np.ndarray, " _output"]
+PairDifferences = Float64[np.ndarray, "_pair _output"]
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class PatchPlace:
 
     @property
     def facets(self) -> dict[str, str | float]:
-        of = {"position": self.position} if self.unit is None else {"unit": float(self.unit)}
-        return {"activation": self.site, "layer": float(self.layer), **of}
+        where = {"position": self.position} if self.unit is None else {"unit": float(self.unit)}
+        return {"activation": self.site, "layer": float(self.layer), **where}
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class PatchText:
     """A person's prompt, once with each output."""
 
     ids: tuple[tuple[int, ...], ...]
-    """Token ids by output; the last token is left off, as it is never an input."""
+    """Token ids by output, without the last token, which is never an input."""
     targets: tuple[tuple[int, ...], ...]
     """The tokens of each output, which the last tokens of `ids` predict."""
     person: int
@@ -113,11 +115,9 @@ class PatchText:
         while stop < len(prompt) and prompt[stop].isalnum():
             stop += 1
         encodings = encode(lm, [prompt + output for output in outputs])
-        spans = [encoding.after(len(prompt)) for encoding in encodings]
-        both = [*zip(encodings, spans, strict=True)]
         return cls(
-            tuple(tuple(encoding.ids[: span[-1]]) for encoding, span in both),
-            tuple(tuple(encoding.ids[k] for k in span) for encoding, span in both),
+            tuple(tuple(encoding.ids[:-1]) for encoding in encodings),
+            tuple(tuple(e.ids[e.after(len(prompt))[0] :]) for e in encodings),
             encodings[0].after(stop)[0] - 1,
         )
 
@@ -151,30 +151,27 @@ class BatchRows:
 
     in_trees: bool
     """Whether a text with all branches is one row; else each sequence is a row."""
-    trees: list[Tree] = field(default_factory=list)
-    _row: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    _column: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    trees: dict[object, tuple[int, Tree]] = field(default_factory=dict)
+    _column: dict[object, int] = field(default_factory=dict)
 
     def add(self, text: int, branch: object, ids: tuple[int, ...], start: int) -> list[BatchCell]:
-        """The cells of a sequence; those before `start` are shared by all branches of the text."""
-        of_row = (text,) if self.in_trees else (text, branch, ids)
-        row = self._row.setdefault(of_row, len(self._row))
-        if row == len(self.trees):
-            self.trees.append(Tree())
-        tree, cells, column = self.trees[row], list[BatchCell](), -1
+        """The cells of a sequence; branches of a text share those before `start`."""
+        key = text if self.in_trees else (text, branch, ids)
+        row, tree = self.trees.setdefault(key, (len(self.trees), Tree()))
+        cells, column = list[BatchCell](), -1
         for k, token in enumerate(ids):
-            key = (row, branch if k >= start else None, ids[: k + 1])
-            if key not in self._column:
-                self._column[key] = len(tree.ids)
+            prefix = row, branch if k >= start else None, ids[: k + 1]
+            if prefix not in self._column:
+                self._column[prefix] = len(tree.ids)
                 tree.ids.append(token)
                 tree.follows.append(column)
-            column = self._column[key]
+            column = self._column[prefix]
             cells.append((row, column))
         return cells
 
 
 class Patching:
-    """A batch of texts, with a patch of every pair (source, base) of them at every position."""
+    """A batch of texts, with a patch of every pair (source, base) at every position."""
 
     def __init__(
         self,
@@ -183,38 +180,36 @@ class Patching:
         pairs: Sequence[tuple[int, int]],
         positions: Sequence[str] = (),
     ) -> None:
-        self.lm, self.texts, self.pairs, self.positions = lm, texts, pairs, positions
+        self.lm = lm
+        self.texts = texts
+        self.pairs = pairs
+        self.positions = positions
         longest = max(len(ids) for text in texts for ids in text.ids)
         rows = BatchRows(runs_trees(lm, longest))
         # A source without branches shares the row of its base, which pads less.
-        of_row = {n: n for n in range(len(texts))} | dict(pairs)
-        of_row |= {base: base for _, base in pairs}
-        own = [
-            [rows.add(of_row[number], None, ids, len(ids)) for ids in text.ids]
+        row_of = {n: n for n in range(len(texts))} | dict(pairs)
+        row_of |= {base: base for _, base in pairs}
+        cells_of = [
+            [rows.add(row_of[number], None, ids, len(ids)) for ids in text.ids]
             for number, text in enumerate(texts)
         ]
-        sequences: list[tuple[Sequence[BatchCell], Sequence[int]]] = [
-            both
-            for cells, text in zip(own, texts, strict=True)
-            for both in zip(cells, text.targets, strict=True)
-        ]
+        sequences = [*zip(chain(*cells_of), chain(*(text.targets for text in texts)), strict=True)]
         patched: dict[BatchCell, BatchCell] = {}
         self.aligned: list[Int[Tensor, "_cell 2 2"]] = []
         """Of each pair the cells from the person on: of the source, and of the base."""
         for number, (source, base) in enumerate(pairs):
             a, b = texts[source], texts[base]
-            beside = [
+            aligned = [
                 [*zip(x[a.person :], y[b.person :], strict=True)]
-                for x, y in zip(own[source], own[base], strict=True)
+                for x, y in zip(cells_of[source], cells_of[base], strict=True)
             ]
-            self.aligned.append(_tensor({cells: None for each in beside for cells in each}))
+            self.aligned.append(_tensor(dict.fromkeys(chain(*aligned))))
             for position in positions:
                 for output, ids in enumerate(b.ids):
                     where = offsets(position, *b.beyond(output))
                     start = b.person + where[0] if where else len(ids)
                     cells = rows.add(base, (number, position), ids, start)
-                    for k in where:
-                        patched[cells[b.person + k]] = beside[output][k][0]
+                    patched |= {cells[b.person + k]: aligned[output][k][0] for k in where}
                     sequences.append((cells, b.targets[output]))
         self.patched: Int[Tensor, "_cell 2 2"] = _tensor(patched.items())
         """Each patched cell with its source."""
@@ -225,7 +220,7 @@ class Patching:
         ]
         row, column, self.targets, self.sequence = np.array(reads).T  # of every read
         at = torch.from_numpy(row), torch.from_numpy(column)
-        tokens = padded_trees(rows.trees, rows.in_trees)
+        tokens = padded_trees([tree for _, tree in rows.trees.values()], rows.in_trees)
         self.batch = Batch(*tokens, *at, np.arange(len(reads)))
 
     @property
@@ -241,15 +236,14 @@ class Patching:
         sizes = [len(text.ids) for text in self.texts]
         patches = [len(self.texts[base].ids) * len(self.positions) for _, base in self.pairs]
         parts = np.split(flat, np.cumsum([*sizes, *patches])[:-1])
-        own, others = parts[: len(sizes)], parts[len(sizes) :]
         shape = len(self.positions), -1 if self.positions else 0
-        return own, [part.reshape(shape) for part in others]
+        return parts[: len(sizes)], [part.reshape(shape) for part in parts[len(sizes) :]]
 
     def moved(self, place: PatchPlace) -> list[Float64[np.ndarray, "position _output"]]:
-        """What each patch changes log P of the outputs by, for every pair."""
+        """The change of log P of the outputs by each patch, for every pair."""
         with self.lm.bridge.hooks(fwd_hooks=[self._hook(place)]):
-            own, patched = self.log_p()
-        return [after - own[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
+            before, patched = self.log_p()
+        return [after - before[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
 
     def _hook(self, place: PatchPlace) -> tuple[str, Any]:
         mask = self.batch.mask
@@ -275,34 +269,33 @@ class Patching:
     def attributed(
         self, site: str, weights: Sequence[Outputs]
     ) -> Float64[np.ndarray, "pair layer unit"]:
-        """Estimates of Σ weight · moved of every unit, patched at all tokens; no text is in two
-        pairs."""
-        kept = list[Tensor]()
+        """Estimates of Σ weight · moved of every unit at all tokens; pairs share no text."""
+        activations = list[Tensor]()
 
         def keep(x: Tensor, hook: Any) -> Tensor:
-            kept.append(x if x.requires_grad else x.detach().requires_grad_())
-            return kept[-1]
+            activations.append(x if x.requires_grad else x.detach().requires_grad_())
+            return activations[-1]
 
-        of_text = {text: w for w, two in zip(weights, self.pairs, strict=True) for text in two}
-        none = (np.zeros(len(text.ids)) for text in self.texts)
-        of_sequence = np.concatenate([of_text.get(i, zero) for i, zero in enumerate(none)])
+        of_text = [np.zeros(len(text.ids)) for text in self.texts]
+        for w, (source, base) in zip(weights, self.pairs, strict=True):
+            of_text[source] = of_text[base] = w
         hooks = [(hook_name(self.lm, site, layer), keep) for layer in range(self.lm.n_layers)]
         batch, unique = self.batch, cast(Any, torch.unique)
         cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
         with torch.enable_grad(), self.lm.bridge.hooks(fwd_hooks=hooks):
             logits = self.lm.differentiable_logits(batch.ids, batch.mask, (cells[0], cells[1]))
             log_p = logits.float().log_softmax(-1)[cell, torch.from_numpy(self.targets)]
-            weight = torch.from_numpy(of_sequence[self.sequence]).to(log_p)
-            gradients = torch.autograd.grad((log_p * weight).sum(), kept)
-        found = np.empty((len(self.pairs), len(kept)), dtype=object)
-        for layer, (x, gradient) in enumerate(zip(kept, gradients, strict=True)):
+            weight = torch.from_numpy(np.concatenate(of_text)[self.sequence]).to(log_p)
+            gradients = torch.autograd.grad((log_p * weight).sum(), activations)
+        sums = []
+        for x, gradient in zip(activations, gradients, strict=True):
             x, gradient = (t.detach().flatten(2).double() for t in (x, gradient))
             width = unit_width(self.lm, site, x.shape[-1])
-            for pair, both in enumerate(self.aligned):
-                a, b = ((c[:, 0], c[:, 1]) for c in both.unbind(1))
+            for aligned in self.aligned:
+                a, b = ((c[:, 0], c[:, 1]) for c in aligned.unbind(1))
                 change = ((x[a] - x[b]) * (gradient[a] + gradient[b]) / 2).sum(0)
-                found[pair, layer] = change.view(-1, width).sum(1).cpu().numpy()
-        return np.array(found.tolist())
+                sums.append(change.view(-1, width).sum(1).cpu().numpy())
+        return np.array(sums).reshape(len(activations), len(self.pairs), -1).swapaxes(0, 1)
 
 
 def _tensor(cells: Iterable[Sequence[BatchCell]]) -> Int[Tensor, "_cell 2 2"]:
@@ -320,6 +313,14 @@ class PatchTemplate:
     """Those of the first group, then those of the second."""
     null_pairs: tuple[tuple[int, int], ...]
     """Source and base of a pair of one group, if there is one."""
+    differences: PairDifferences = field(default_factory=lambda: np.zeros((0, 0)), compare=False)
+    """log P after the first person of a pair less that after the second, unedited."""
+
+    @property
+    def weights(self) -> PairDifferences:
+        """The weights of the changes in each pair: the differences of the others."""
+        d = self.differences
+        return d if len(d) == 1 else d.sum(axis=0) - d
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -345,34 +346,24 @@ def templates_of(
     Templates whose prompts are not aligned after the person are left out, and those that begin
     with the person, whose token is an attention sink in many models.
     """
-    found: list[PatchTemplate] = []
+    templates: list[PatchTemplate] = []
     for data in sets:
         size = min(PEOPLE_PER_GROUP, len(data.samples[0].of(data.groups[0])))
-        wanted = max(1, round(pairs / size / len(sets)))
+        missing = max(1, round(pairs / size / len(sets)))
         for sample in few_prompts(data, len(data.samples), seed).samples:
             sides = [sample.of(group)[:size] for group in data.groups[:2]]
             texts = [PatchText.of(lm, v, sample.outputs) for side in sides for v in side]
             first = texts[0]
-            if wanted and first.person > 0 and all(map(first.is_aligned, texts)):
+            if missing and first.person > 0 and all(map(first.is_aligned, texts)):
+                label = sample.template
                 people = [
-                    f"{a.person or sample.template} / {b.person or ''}"
-                    for a, b in zip(*sides, strict=True)
+                    f"{a.person or label} / {b.person or ''}" for a, b in zip(*sides, strict=True)
                 ]
-                null = [(1, 0), (size, size + 1)][len(found) % 2]  # bases of no other pair
+                null = [(1, 0), (size, size + 1)][len(templates) % 2]  # bases of no other pair
                 null_pairs = (null,) if size > 1 else ()
-                found.append(
-                    PatchTemplate(sample.template, tuple(people), tuple(texts), null_pairs)
-                )
-                wanted -= 1
-    return sorted(found, key=lambda one: len(one.texts[0].ids[0]))
-
-
-PairDifferences = Float64[np.ndarray, "_pair _output"]
-
-
-def weights_of(d: PairDifferences) -> PairDifferences:
-    """The weights of what moves in each pair: the differences of the others."""
-    return d if len(d) == 1 else d.sum(axis=0) - d
+                templates.append(PatchTemplate(label, tuple(people), tuple(texts), null_pairs))
+                missing -= 1
+    return sorted(templates, key=lambda template: len(template.texts[0].ids[0]))
 
 
 @dataclass(frozen=True)
@@ -386,22 +377,21 @@ class Moved:
     """Of pairs of one group; empty where each group has one person."""
     total: Float64[np.ndarray, " pair"]
     details: Sequence[Mapping[str, Any]] = ()
-    """What rows tell of each cell."""
+    """The details of the row of each cell."""
     verified: int = 0
-    """Of estimated cells, how many were patched."""
+    """The number of estimated cells that were patched."""
     correlation: float = math.nan
     """Of the estimates with the patches."""
 
     def draws(self, seed: int, kind: str) -> tuple[Float64[np.ndarray, "resample place"], Clusters]:
-        """The shares, first those of the data, then of resampled templates and people.
+        """The shares of the data, then of resampled templates, and of people in several templates.
 
         Linearised, as a ratio's resamples have no variance where its denominator comes near 0.
-        People are drawn if they come back in another template.
         """
-        own = [(t.label, person) for t in self.templates for person in t.people]
-        codes = [numbered(labels) for labels in zip(*own, strict=True)]
-        codes = codes if len(set(codes[1].tolist())) < len(own) else codes[:1]
-        drawn = Clusters(seed, {("locate", kind, n): of_kind for n, of_kind in enumerate(codes)})
+        labels = [(t.label, person) for t in self.templates for person in t.people]
+        template, person = (numbered(units) for units in zip(*labels, strict=True))
+        clusters = [template, person] if person.max() + 1 < len(labels) else [template]
+        drawn = Clusters(seed, {("locate", kind, n): units for n, units in enumerate(clusters)})
         total = self.total.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
             share = self.moved.sum(axis=0) / total
@@ -425,52 +415,45 @@ class Moved:
         p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
         return (1 + p) / (1 + RESAMPLES)
 
-    def rows(self, kind: str, seed: int, about: Mapping[str, Any]) -> list[Row]:
-        """A row for each cell, and one of the correlation."""
+    def rows(
+        self, kind: str, seed: int, bias: Moved | None, columns: Mapping[str, Any]
+    ) -> list[Row]:
+        """A row for each cell, its difference from `bias`, and a row of the correlation."""
         p, rows = self.p_values(seed), []
-        every = zip(self.places, self.estimates(seed, kind), self.details, strict=True)
-        for i, (place, share, more) in enumerate(every):
+        cells = zip(self.places, self.estimates(seed, kind), self.details, strict=True)
+        for i, (place, share, more) in enumerate(cells):
             detail = {**({} if p is None else {"p_adjusted": float(p[i])}), **more}
             cell: dict[str, Any] = {"n": len(self.total), "facets": place.facets, "detail": detail}
-            rows.append(Row.of(MOVED, share, **about, **cell))
+            rows.append(Row.of(MOVED, share, **columns, **cell))
         if self.verified:
             cell = {"n": self.verified, "facets": {"activation": self.places[0].site}}
-            rows.append(Row.of(CORRELATION, self.correlation, **about, **cell))
+            rows.append(Row.of(CORRELATION, self.correlation, **columns, **cell))
+        if bias is not None:
+            (first, of_first), (second, of_second) = bias.draws(seed, BIAS), self.draws(seed, kind)
+            for place, x in zip(bias.places, (first - second).T, strict=True):
+                difference = estimate(x, *of_first.weights, *of_second.weights)
+                cell = {"n": len(self.total), "facets": place.facets}
+                rows.append(Row.of(DIFFERENCE, difference, **columns, **cell))
         return rows
-
-    def rows_beside(self, bias: Moved, kind: str, seed: int, about: Mapping[str, Any]) -> list[Row]:
-        """The share of the biased sets less this one, in the same cell."""
-        (first, of_first), (second, of_second) = bias.draws(seed, BIAS), self.draws(seed, kind)
-        weights = *of_first.weights, *of_second.weights
-        n = len(self.total)
-        return [
-            Row.of(DIFFERENCE, estimate(x, *weights), facets=place.facets, n=n, **about)
-            for place, x in zip(bias.places, (first - second).T, strict=True)
-        ]
 
 
 @dataclass(frozen=True)
 class Patcher:
-    """Patches of templates in a model.
-
-    `unedited` are the differences of the unedited model, which weigh what moves.
-    """
+    """Patches of templates in a model."""
 
     lm: LanguageModel
     templates: Sequence[PatchTemplate]
-    unedited: Sequence[PairDifferences] = ()
 
-    def differences(self) -> list[PairDifferences]:
-        """log P after the first person of every pair less that after the second, by template."""
-        found = []
-        for own in self._batches():
-            log_p, _ = _patching(self._resuming(), own).log_p()
-            for template in own:
-                n = len(template.people)
-                first, second = np.array(log_p[:n]), np.array(log_p[n : 2 * n])
-                found.append(first - second)
-                log_p = log_p[2 * n :]
-        return found
+    def with_differences(self) -> list[PatchTemplate]:
+        """The templates with the differences of their pairs."""
+        templates = []
+        for batch in self._batches():
+            log_p, _ = _patching(self._resuming(), batch).log_p()
+            of_text = iter(log_p)
+            for template in batch:
+                first, second = np.split(np.array([next(of_text) for _ in template.texts]), 2)
+                templates.append(replace(template, differences=first - second))
+        return templates
 
     def patched(
         self,
@@ -479,61 +462,61 @@ class Patcher:
         progress: str | None = None,
     ) -> Moved:
         """Patch every place at every position."""
-        every = [replace(place, position=position) for place in places for position in positions]
-        by_pair, null, rest = list[Any](), list[Any](), iter(self.unedited)
-        for own in self._batches(positions):
-            patching = _patching(self._resuming(), own, positions)
+        by_pair, null = list[Any](), list[Any]()
+        for batch in self._batches(positions):
+            patching = _patching(self._resuming(), batch, positions)
             by_place = [patching.moved(place) for place in track(places, progress)]
             of_pair = map(np.concatenate, zip(*by_place, strict=True))
-            for template in own:
-                d = next(rest)
-                for (source, base), w in zip(template.pairs, weights_of(d), strict=True):
-                    found = next(of_pair)
-                    by_pair.append((found if source < base else -found) @ w)
-                null += [next(of_pair) @ d.mean(axis=0) for _ in template.null_pairs]
-        return self._summed(every, by_pair, null)
+            for template in batch:
+                for (source, base), w in zip(template.pairs, template.weights, strict=True):
+                    moved = next(of_pair)
+                    by_pair.append((moved if source < base else -moved) @ w)
+                mean = template.differences.mean(axis=0)
+                null += [next(of_pair) @ mean for _ in template.null_pairs]
+        cells = [replace(place, position=position) for place in places for position in positions]
+        return self._summed(cells, by_pair, null)
 
     def attributed(self, site: str, progress: str | None = None) -> Moved:
         """Estimates for every unit of a site at all tokens."""
-        by_pair, null, rest = list[Any](), list[Any](), iter(self.unedited)
-        for own in track(self._batches(), progress):
-            model, d = self._resuming(), [next(rest) for _ in own]
-            weights = [w for of in d for w in weights_of(of)]
-            forward = _patching(model, own, of=lambda t: [(min(two), max(two)) for two in t.pairs])
-            by_pair += [*forward.attributed(site, weights)]
-            both = zip(own, d, strict=True)
-            if means := [of.mean(axis=0) for t, of in both for _ in t.null_pairs]:
-                of_null = _patching(model, own, of=lambda t: t.null_pairs)
+        by_pair, null = list[Any](), list[Any]()
+        for batch in track(self._batches(), progress):
+            model = self._resuming()
+            forward = _patching(model, batch, of=lambda t: [(min(p), max(p)) for p in t.pairs])
+            by_pair += [*forward.attributed(site, [w for t in batch for w in t.weights])]
+            if means := [t.differences.mean(axis=0) for t in batch for _ in t.null_pairs]:
+                of_null = _patching(model, batch, of=lambda t: t.null_pairs)
                 null += [*of_null.attributed(site, means)]
         places = [PatchPlace(site, layer, unit) for layer, unit in np.ndindex(by_pair[0].shape)]
-        by_pair, null = ([cells.ravel() for cells in of] for of in (by_pair, null))
         return self._summed(places, by_pair, null)
 
     def _summed(
         self, places: Sequence[PatchPlace], by_pair: Sequence[Any], null: Sequence[Any]
     ) -> Moved:
-        both = [pair for d in self.unedited for pair in zip(d, weights_of(d), strict=True)]
-        total = np.array([float(own @ weight) for own, weight in both])
-        return Moved(self.templates, places, np.array(by_pair), np.array(null), total)
+        moved, null_sums = (np.array(sums).reshape(-1, len(places)) for sums in (by_pair, null))
+        total = [
+            d @ w for t in self.templates for d, w in zip(t.differences, t.weights, strict=True)
+        ]
+        return Moved(self.templates, places, moved, null_sums, np.array(total))
 
     def _resuming(self) -> LanguageModel:
-        """The model, which keeps states below a patch, so that a pass resumes there."""
+        """The model with states below a patch kept, where a pass resumes."""
         return resuming(self.lm, range(self.lm.n_layers))
 
     def _batches(self, positions: Sequence[str] = ()) -> list[list[PatchTemplate]]:
         """Templates that fit into one pass together."""
-        most, reads = batch_tokens(self.lm, SCORES), batch_reads(self.lm, SCORES, 4)
-        most = most if positions else most // 8  # gradients keep all activations
-        together: list[list[PatchTemplate]] = []
-        size = np.zeros(2)
+        tokens = batch_tokens(self.lm, SCORES)
+        tokens = tokens if positions else tokens // 8  # gradients keep all activations
+        limits = tokens, batch_reads(self.lm, SCORES, 4)
+        batches: list[list[PatchTemplate]] = []
+        size = np.full(2, np.inf)
         for template in self.templates:
             more = np.array(_patching(self.lm, [template], positions).size)
-            if not together or (size + more > (most, reads)).any():
-                together.append([])
+            if (size + more > limits).any():
+                batches.append([])
                 size = np.zeros(2)
-            together[-1].append(template)
-            size = size + more
-        return together
+            batches[-1].append(template)
+            size += more
+        return batches
 
 
 def _patching(
@@ -555,11 +538,12 @@ def _patching(
 class Locate(Metric):
     """The share of the group difference that moves with activations, by layer, token and head.
 
-    Args:
-        pairs: of people, for the biased sets together, agreement, and legitimate differences.
-        sites: patched at every layer and position.
-        units: `head` and `neuron`, estimated for all, the largest patched.
-        verified: units that are patched, those with the largest estimates.
+    Parameters
+    ----------
+    pairs : of people, for the biased sets together, agreement, and legitimate differences.
+    sites : patched at every layer and position.
+    units : `head` and `neuron`, estimated for all, the largest patched.
+    verified : units that are patched, those with the largest estimates.
     """
 
     title = "Where it lives"
@@ -576,7 +560,9 @@ class Locate(Metric):
         units: Sequence[str] = ("head",),
         verified: Annotated[int, Ge(0)] = 20,
     ) -> None:
-        self.pairs, self.sites, self.units = pairs, sites, units
+        self.pairs = pairs
+        self.sites = sites
+        self.units = units
         self.verified = verified
         if pairs < PEOPLE_PER_GROUP:
             raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE_PER_GROUP}")
@@ -588,37 +574,35 @@ class Locate(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `moved` of every place and kind of sets, `moved_difference` between kinds, and
-        `moved_correlation` of estimates with patches."""
+        """Rows `moved` by place and kind of sets, `moved_difference` and `moved_correlation`."""
         task, seed = self.task, context.seed
         agreement = (task.agreement[split],) if split in task.agreement else ()
         legitimate = task.legitimate_differences.get(split, ())
         sets = {BIAS: task.sets(split), AGREEMENT: agreement, _LEGITIMATE: legitimate}
-        rows, by_kind = list[Row](), dict[str, list[Moved]]()
-        for kind, own in sets.items():
-            if templates := templates_of(context.model, own, self.pairs, seed):
-                unedited = Patcher(context.model, templates).differences()
-                longest = max(templates, key=lambda one: one.texts[0].beyond(0))
+        by_kind: dict[str, list[Moved]] = {}
+        for kind, of_kind in sets.items():
+            if templates := templates_of(context.model, of_kind, self.pairs, seed):
+                templates = Patcher(context.model, templates).with_differences()
+                longest = max(templates, key=lambda template: template.texts[0].beyond(0))
                 words = longest.words(context.model)
                 with context.under(edit) as model:
-                    patcher = Patcher(model, templates, unedited)
-                    by_kind[kind] = [*self._maps(patcher, kind, words)]
+                    by_kind[kind] = [*self._maps(Patcher(model, templates), kind, words)]
         groups = dict(zip(("group_a", "group_b"), task.pair, strict=True))
+        rows: list[Row] = []
         for kind, maps in by_kind.items():
-            about = {"dataset": kind, "axis": task.axis.name, **groups}
-            for number, one in enumerate(maps):
-                rows += one.rows(kind, seed, about)
-                if kind != BIAS and BIAS in by_kind:
-                    rows += one.rows_beside(by_kind[BIAS][number], kind, seed, about)
+            columns = {"dataset": kind, "axis": task.axis.name, **groups}
+            biased = by_kind.get(BIAS, []) if kind != BIAS else []
+            for shares, bias in zip_longest(maps, biased):
+                rows += shares.rows(kind, seed, bias, columns)
         return rows
 
     def _maps(self, patcher: Patcher, kind: str, words: Mapping[str, str]) -> Iterator[Moved]:
         """The shares of every site by layer and position, then of its units by layer."""
         for site in self.sites:
             places = [PatchPlace(site, layer) for layer in range(patcher.lm.n_layers)]
-            found = patcher.patched(places, POSITIONS, f"Patching {site}, {kind}")
-            details = [{"example": words[place.position]} for place in found.places]
-            yield replace(found, details=details)
+            shares = patcher.patched(places, POSITIONS, f"Patching {site}, {kind}")
+            details = [{"example": words[place.position]} for place in shares.places]
+            yield replace(shares, details=details)
         for unit in self.units:
             estimated = patcher.attributed(unit, f"Attributing {unit}s, {kind}")
             sums = estimated.moved.sum(axis=0)
@@ -643,7 +627,7 @@ class Locate(Metric):
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The heads (layer, head) that carry more of the bias than of what must stay.
+    """The heads (layer, head) that carry more of the bias than of legitimate differences.
 
     By the share of the bias less those of agreement and of legitimate differences, largest first.
     """
@@ -653,5 +637,5 @@ def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
             head = int(row.facets["layer"]), int(row.facets["unit"])
             sign = 1 if row.dataset == BIAS else -1
             margins[head] = margins.get(head, 0.0) + sign * max(0.0, row.value or 0.0)
-    found = [head for head, margin in margins.items() if margin > 0]
-    return sorted(found, key=lambda head: -margins[head])[: HEAD_COUNTS[-1]]
+    heads = [head for head, margin in margins.items() if margin > 0]
+    return sorted(heads, key=lambda head: -margins[head])[: HEAD_COUNTS[-1]]

@@ -152,11 +152,11 @@ def test_shares_depend_on_neither_batches_nor_order(
     templates = templates_of(testbed, task.test, 12, seed=0)
     places = [PatchPlace("resid_post", layer) for layer in (0, 3)]
 
-    def shares(some: Any) -> np.ndarray:
-        patcher = Patcher(testbed, some, Patcher(testbed, some).differences())
-        found = patcher.patched(places, POSITIONS).moved.sum(axis=0)
+    def shares(ordered: Any) -> np.ndarray:
+        patcher = Patcher(testbed, Patcher(testbed, ordered).with_differences())
+        sites = patcher.patched(places, POSITIONS).moved.sum(axis=0)
         heads = patcher.attributed("head").moved.sum(axis=0)
-        return np.concatenate([found, heads])
+        return np.concatenate([sites, heads])
 
     first = shares(templates)
     np.testing.assert_allclose(shares(templates[::-1]), first, rtol=1e-4, atol=1e-4)
