@@ -93,15 +93,15 @@ class OffTargetView(base.View, declared="off_target"):
             if worse := _worse(results, edit.id):
                 grown = ", ".join(_grown(results, *pair) for pair in worse)
                 if control := None if edit.baseline else results.baseline_of(edit):
-                    axes = [_axis(before) for before, _ in _worse(results, control.id)]
-                    grown += f"; under random directions {base.and_list(axes or ['none'])} did"
+                    others = [_axis(before) for before, _ in _worse(results, control.id)]
+                    grown += f"; under random directions {base.and_list(others or ['none'])} did"
                 which = "Other axes" if len(worse) > 1 else "Another axis"
                 sentences.append(f"{which} got worse under {edit.name_in_text}: {grown}.")
             elif tested:
                 harmless[edit.name_in_text] = None
         if harmless:
-            edits, axes = base.and_list(harmless), base.and_list(judged)
-            sentences.append(self.say("harmless", edits=edits, axes=axes))
+            axes = base.and_list(judged)
+            sentences.append(self.say("harmless", edits=base.and_list(harmless), axes=axes))
         return sentences
 
 

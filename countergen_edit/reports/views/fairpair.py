@@ -131,16 +131,18 @@ def _state(results: Results, row: Row) -> str:
 def _continuations(results: Results) -> list[Table]:
     """Continuations of x and of p(x), and the perturbed ones, of every measured edit."""
     edits = list(dict.fromkeys(row.edit for row in results.of("fairpair_f")))
-    records: list[base.Record] = [
-        {
-            "edit": results.label(edit),
-            "prompt x, its continuation": blocks.Quotes(((s.prompt.source, ""), (g_x, ""))),
-            "perturbed": p_x,
-            "prompt p(x), its continuation": blocks.Quotes(((s.prompt.target, ""), (g_px, ""))),
-        }
-        for edit, sampled in read_texts(results, edits).items()
-        for s in sampled
-        for g_x, p_x, g_px in [*zip(s.g_x, s.p_x, s.g_px, strict=True)][:PER_PROMPT]
-    ][:_MOST_TEXTS]
+    records: list[base.Record] = []
+    for edit, sampled in read_texts(results, edits).items():
+        for s in sampled:
+            triples = [*zip(s.g_x, s.p_x, s.g_px, strict=True)]
+            for g_x, p_x, g_px in triples[:PER_PROMPT]:
+                record: dict[str, blocks.Cell] = {"edit": results.label(edit)}
+                texts = ((s.prompt.source, ""), (g_x, ""))
+                record["prompt x, its continuation"] = blocks.Quotes(texts)
+                record["perturbed"] = p_x
+                texts = ((s.prompt.target, ""), (g_px, ""))
+                record["prompt p(x), its continuation"] = blocks.Quotes(texts)
+                records.append(record)
     note = f"The first {PER_PROMPT} of every prompt; the run's store holds all."
-    return base.as_table("continuations", "Continuations", records, note, searchable=True)
+    shown = records[:_MOST_TEXTS]
+    return base.as_table("continuations", "Continuations", shown, note, searchable=True)

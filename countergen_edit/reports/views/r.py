@@ -25,7 +25,7 @@ from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SI
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, OMNIBUS, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
-from countergen_edit.reports.blocks import Cell, Number, Section, Table
+from countergen_edit.reports.blocks import Block, Cell, Number, Section, Table
 from countergen_edit.reports.views import base
 from countergen_edit.reports.views.base import Quantity, Record, Shown, first_few, p_holm
 from countergen_edit.reports.views.by_layer import layer_figures
@@ -65,7 +65,9 @@ class RView(base.View, declared="r"):
         # As CounterGen draws it, where its fitting data are measured.
         layers = [*r, *layers] if results.of("r", _OnFit.split) else [*layers, *r]
         views = self, _OnFit(self.metric, "fit_data")
-        sets = [block for v in views for block in (*v.figure(results), *v.table(results))]
+        sets: list[Block] = []
+        for view in views:
+            sets += [*view.figure(results), *view.table(results)]
         pilot = sum(row.detail["pilot"] for row in results.unedited(HALF_WIDTH))
         design = self.further(results, "design", pilot=f"{pilot:,}")
         return [
