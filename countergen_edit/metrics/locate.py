@@ -115,11 +115,12 @@ class PatchText:
         while stop < len(prompt) and prompt[stop].isalnum():
             stop += 1
         encodings = encode(lm, [prompt + output for output in outputs])
-        return cls(
-            tuple(tuple(encoding.ids[:-1]) for encoding in encodings),
-            tuple(tuple(e.ids[e.after(len(prompt))[0] :]) for e in encodings),
-            encodings[0].after(stop)[0] - 1,
-        )
+        ids, targets = [], []
+        for encoding in encodings:  # some tokenizers end a text with a token of their own
+            span = encoding.after(len(prompt))
+            ids.append(tuple(encoding.ids[: span[-1]]))
+            targets.append(tuple(encoding.ids[k] for k in span))
+        return cls(tuple(ids), tuple(targets), encodings[0].after(stop)[0] - 1)
 
     def beyond(self, output: int) -> tuple[int, int]:
         """Numbers of tokens from the person to the prompt's last, exclusive, and of all."""
