@@ -94,7 +94,8 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             runs.perturbation_effect(model, pairs, encoder, folder, config["seed"], **how)
         show_run(open_run(folder.path))
     else:
-        prompts = config["prompts"]
+        first, second = config["prompts"]
+        prompts = first, second
         how = {"max_new_tokens": metric.max_new_tokens, "sentence": True}
         models: dict[str, Any] = {name: nullcontext(model)}
         if edit is not None:
