@@ -11,7 +11,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.composing import task_of
 from countergen_edit.cli.printing import say
-from countergen_edit.cli.settings import EditSettings, Integers
+from countergen_edit.cli.settings import EditSettings, Integers, own_settings
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.registry import Registry
@@ -148,7 +148,7 @@ def fitting_metrics(
 def command_line(command: str, words: Sequence[str]) -> list[str]:
     """The command, for a manifest; without the place of a checkpoint."""
     words = [word for word in words if word.partition("=")[0] not in ("save", "overwrite")]
-    save = ["save=DIR"] if command in ("edit", "debias") else []
+    save = ["save=DIR"] if "save" in own_settings(command) else []
     return ["countergen-edit", command, *words, *save]
 
 

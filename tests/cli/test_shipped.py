@@ -14,11 +14,10 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from countergen_edit import api
-from countergen_edit.cli import cid
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.data import natural, subsets, task
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
-from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
+from countergen_edit.metrics.cid import perturbations
 from countergen_edit.runs import design
 from countergen_edit.testbed import directory, load_axis
 from tests.cli.support import NAMES, STUDIES, TINY, composed, entries, has, names, rows_of, said
@@ -48,8 +47,8 @@ PROMPTS = {"input": "She said that Jane works as a", "outputs": [" nurse", " doc
 def _small(tmp_path_factory):
     """Few of everything; models are loaded once; data and encoder of the extras are made up."""
     loaded = {}
-    load, few, outputs = api.load, subsets.few_prompts, natural._outputs
-    pairs = cid.perturbations
+    load, few, sample = api.load, subsets.few_prompts, natural.Sample
+    pairs = perturbations.perturbations
 
     @functools.wraps(load)
     def load_once(name, **settings):
@@ -77,12 +76,12 @@ def _small(tmp_path_factory):
         patch.setattr(task, "few_prompts", few_outputs)
         patch.setattr(natural, "CELLS", dict.fromkeys(natural.CELLS, 3))
         patch.setattr(natural, "PEOPLE_OF_SPLIT", {"fit": 6, "validation": 2, "test": 2})
-        patch.setattr(natural, "_outputs", lambda *of: outputs(*of)[:OUTPUTS])
+        patch.setattr(natural, "Sample", lambda text, of, *by: sample(text, of[:OUTPUTS], *by))
         patch.setattr(design, "DESIGN_CELLS", (2, 3))
         patch.setattr(design, "DESIGN_PEOPLE", (1, 2))
         patch.setattr(design, "PILOT_CELLS", 2)
-        patch.setattr(SentenceEmbedding, "_model", encoder)
-        patch.setattr(cid, "perturbations", lambda *of: pairs(*of)[:3])
+        patch.setattr(perturbations.SentenceEmbedding, "_model", encoder)
+        patch.setattr(perturbations, "perturbations", lambda *of: pairs(*of)[:3])
         yield
 
 
