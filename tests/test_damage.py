@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -147,7 +148,7 @@ def test_an_entry_of_the_wrong_type(key, checkpoint, tmp_path):
 @pytest.fixture(scope="module")
 def checkpoint(model, named, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
-    how = {"form": "carried", "record": {"record": named.record.to_dict()}}
+    how = {"form": "carried", "record": {"record": asdict(named.record)}}
     save_checkpoint(model, named.edit, folder, texts=["Jane sang"], **how)
     return folder
 
