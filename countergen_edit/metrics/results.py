@@ -112,7 +112,7 @@ class Results:
         return list(dict.fromkeys(ids))
 
     def is_reference(self, edit: str) -> bool:
-        """Whether others are held against it: no edit, or a control."""
+        """Whether others are compared with it: no edit, or a control."""
         if self.is_unedited:
             return False
         return edit == UNEDITED or (edit in self.records and self.records[edit].baseline)
@@ -159,4 +159,4 @@ class State:
     results: Results
     edit: str = UNEDITED
     baseline: bool = False
-    """Whether others are held against it."""
+    """Whether others are compared with it."""

@@ -59,7 +59,7 @@ class Row:
     rank: int = 0
     """The dimensions that it takes out at each of them."""
     baseline: bool = False
-    """Whether the edit is a control, which others are held against and no choice may fall on."""
+    """Whether the edit is a control: others are compared with it, and it is never selected."""
     split: str = ""
     """The data that were measured: `fit`, `validation`, `test`, or `screening`."""
     lo: float | None = None
